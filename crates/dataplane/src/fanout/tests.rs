@@ -1,0 +1,68 @@
+use tito_engine::fake::{Fake, Script, last, tokens};
+use tito_types::RawJson;
+
+use super::*;
+use crate::admit::tests::request;
+
+fn two_tokens() -> Fake {
+    Fake::new(|request| {
+        let seed = request.sampling.seed.unwrap_or(0) as u32;
+        Script { items: vec![Ok(tokens(0, &[seed])), Ok(last(0, &[seed + 100], 2))], ..Script::default() }
+    })
+}
+
+#[tokio::test]
+async fn children_draw_with_their_own_seed_and_only_the_first_reports_on_the_prompt() {
+    let fake = two_tokens();
+    let mut asked = request(3);
+    asked.sampling.seed = Some(7);
+    asked.outputs.prompt_token_ids = true;
+    let mut stream = Fanout::new(fake.clone(), 8).generate(asked).await.expect("accepted");
+    let mut seen = vec![Vec::new(); 3];
+    while let Some(item) = stream.next().await {
+        let delta = item.expect("no child fails");
+        seen[delta.index as usize].extend(delta.token_ids);
+    }
+    assert_eq!(seen, [[7, 107], [8, 108], [9, 109]]);
+    let children = fake.seen();
+    assert!(children.iter().all(|child| child.n == 1));
+    assert_eq!(
+        children.iter().map(|child| child.outputs.prompt_token_ids).collect::<Vec<_>>(),
+        [true, false, false]
+    );
+}
+
+#[tokio::test]
+async fn one_refused_child_refuses_them_all() {
+    let fake = Fake::new(|request| match request.sampling.seed {
+        Some(1) => Script { refuse: Some(EngineError::Refused("no".into())), ..Script::default() },
+        _ => Script { hang: true, ..Script::default() },
+    });
+    let mut asked = request(2);
+    asked.sampling.seed = Some(0);
+    let refused = Fanout::new(fake, 8).generate(asked).await.expect_err("a child is refused");
+    assert_eq!(refused, EngineError::Refused("no".into()));
+}
+
+#[track_caller]
+fn check(change: impl FnOnce(&mut GenerateRequest), expected: &str) {
+    let mut asked = request(3);
+    change(&mut asked);
+    let found = children_of(&asked, 4).map(|children| children.len());
+    assert_eq!(found.map_or_else(|error| error.to_string(), |children| children.to_string()), expected);
+}
+
+#[test]
+fn what_cannot_be_fanned_out_is_refused_by_name() {
+    check(|_| {}, "3");
+    check(|asked| asked.n = 5, "n: must be between 1 and 4, what the engine runs at a time");
+    check(|asked| asked.n = 0, "n: must be between 1 and 4, what the engine runs at a time");
+    check(
+        |asked| asked.sampling.seed = Some(i64::MAX - 1),
+        "seed: must leave room for n = 3: continuation i draws with seed + i",
+    );
+    check(
+        |asked| asked.kv.transfer_params = Some(RawJson::new("{}".into())),
+        "n: must be 1 with transfer parameters: a hand-off serves one continuation",
+    );
+}

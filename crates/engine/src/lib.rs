@@ -1,0 +1,34 @@
+//! The waist: everything meets in [`Engine`] and [`TokenStream`].
+//!
+//! Adapters implement [`Engine`]; layers wrap one engine in another; the frontend holds one [`BoxEngine`] and knows
+//! nothing below it. [`Connector`] is how the fleet reaches an engine and learns that it is gone.
+//! This crate must not know protocols, HTTP or configuration.
+
+mod connector;
+mod erased;
+#[cfg(feature = "test-util")]
+pub mod fake;
+mod merge;
+mod open;
+mod stream;
+
+pub use connector::{Connection, Connector, Lost};
+pub use erased::BoxEngine;
+pub use merge::{lazy, merge};
+pub use open::open;
+pub use stream::TokenStream;
+
+use std::future::Future;
+
+use tito_types::{EngineError, GenerateRequest};
+
+/// Turns tokens into tokens.
+///
+/// Dropping the returned future, or the stream it resolves to, aborts the request at the engine, running or queued.
+pub trait Engine: Send + Sync + 'static {
+    /// Starts one request. Resolves once the engine has accepted it (or, for whole delivery, finished it).
+    fn generate(
+        &self,
+        request: GenerateRequest,
+    ) -> impl Future<Output = Result<TokenStream, EngineError>> + Send;
+}

@@ -1,0 +1,177 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use prometheus_client::registry::Registry;
+use tito_engine::fake::{Fake, Script};
+use tito_types::{EngineError, ModelInfo, Parallelism, Resolution};
+
+use super::*;
+
+/// What an engine answers at each attempt to connect: an error, or an identity.
+type Attempts = Vec<Result<Identity, &'static str>>;
+
+struct Scripted {
+    id: WorkerId,
+    attempts: Mutex<Attempts>,
+    /// Notified to make the present connection end.
+    cut: Arc<tokio::sync::Notify>,
+    connects: Arc<AtomicUsize>,
+}
+
+impl Connector for Scripted {
+    fn worker(&self) -> &WorkerId {
+        &self.id
+    }
+
+    async fn connect(&self) -> Result<Connection, EngineError> {
+        let at = self.connects.fetch_add(1, Ordering::SeqCst);
+        let attempt = {
+            let attempts = self.attempts.lock().expect("no test panics while holding it");
+            attempts[at.min(attempts.len() - 1)].clone()
+        };
+        let identity = attempt.map_err(|reason| EngineError::Connect(self.id.clone(), reason.into()))?;
+        let cut = Arc::clone(&self.cut);
+        let info = EngineInfo { engine_version: "0".into(), instance_id: format!("i{at}"), identity };
+        Ok(Connection {
+            info,
+            engine: BoxEngine::new(Fake::new(|_| Script::default())),
+            lost: Box::pin(async move {
+                cut.notified().await;
+                "cut".to_owned()
+            }),
+        })
+    }
+}
+
+fn identity(name: &str, max_model_len: u32) -> Identity {
+    Identity {
+        model: ModelInfo { source: "s".into(), names: vec![name.into()], lora: false, multimodal: false },
+        parallelism: Parallelism { tensor: 1, pipeline: 1, data: 1, data_rank: 0, data_local: 1 },
+        max_model_len,
+        kv_block_size: 16,
+        total_kv_blocks: 100,
+        max_running_requests: 8,
+        max_batched_tokens: 64,
+    }
+}
+
+struct Running {
+    snapshot: watch::Receiver<Arc<Snapshot>>,
+    catalog: watch::Receiver<Arc<Catalog>>,
+    cut: Arc<tokio::sync::Notify>,
+    connects: Arc<AtomicUsize>,
+    task: tokio::task::JoinHandle<()>,
+    stop: CancellationToken,
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test owns and joins the one task")]
+fn run(workers: Vec<(&str, Attempts)>) -> Running {
+    let (cut, connects) = (Arc::new(tokio::sync::Notify::new()), Arc::new(AtomicUsize::new(0)));
+    let connectors = workers
+        .into_iter()
+        .map(|(id, attempts)| Scripted {
+            id: WorkerId::new(id),
+            attempts: Mutex::new(attempts),
+            cut: Arc::clone(&cut),
+            connects: Arc::clone(&connects),
+        })
+        .collect();
+    let config = FleetConfig { retry_min: Duration::from_secs(1), retry_max: Duration::from_secs(8) };
+    let metrics = FleetMetrics::register(&mut Registry::default());
+    let fleet = Fleet::new(config, connectors, Box::new(|_, engine| engine), metrics);
+    let (snapshot, catalog) = (fleet.snapshot(), fleet.catalog());
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(fleet.run(stop.clone()));
+    Running { snapshot, catalog, cut, connects, task, stop }
+}
+
+impl Running {
+    /// Waits until the states read so, "a=ready b=unreachable".
+    async fn wait_for(&mut self, expected: &str) {
+        let shown = |snapshot: &Arc<Snapshot>| {
+            let words =
+                snapshot.workers.iter().map(|worker| format!("{}={}", worker.id, worker.state.word()));
+            words.collect::<Vec<_>>().join(" ")
+        };
+        let seen = tokio::time::timeout(
+            Duration::from_secs(3600),
+            self.snapshot.wait_for(|snapshot| shown(snapshot) == expected),
+        );
+        assert!(seen.await.is_ok(), "never saw {expected}, but {}", shown(&self.snapshot.borrow()));
+    }
+
+    async fn stop(self) {
+        self.stop.cancel();
+        self.task.await.expect("the fleet does not panic");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_is_not_there_yet_is_tried_again_with_growing_pauses() {
+    let mut fleet =
+        run(vec![("a", vec![Err("refused"), Err("refused"), Err("refused"), Ok(identity("m", 8))])]);
+    let began = tokio::time::Instant::now();
+    fleet.wait_for("a=ready").await;
+    assert_eq!(began.elapsed().as_secs(), 1 + 2 + 4);
+    assert!(matches!(fleet.catalog.borrow().resolve(None), Resolution::Served("m", _)));
+    fleet.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_engine_leaves_at_once_and_its_model_stays_known() {
+    let mut fleet = run(vec![("a", vec![Ok(identity("m", 8)), Err("gone")])]);
+    fleet.wait_for("a=ready").await;
+    fleet.cut.notify_one();
+    fleet.wait_for("a=unreachable").await;
+    let catalog = fleet.catalog.borrow().clone();
+    assert_eq!(catalog.resolve(Some("m")), Resolution::Unavailable);
+    assert_eq!(catalog.resolve(Some("other")), Resolution::Unknown);
+    assert_eq!(catalog.routable().count(), 0);
+    fleet.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_returning_engine_has_to_be_the_same_and_starts_without_load() {
+    let same = run(vec![("a", vec![Ok(identity("m", 8)), Ok(identity("m", 8))])]);
+    let mut fleet = same;
+    fleet.wait_for("a=ready").await;
+    let before = fleet.snapshot.borrow().workers[0].load.clone();
+    let held = before.begin(3);
+    fleet.cut.notify_one();
+    fleet.wait_for("a=unreachable").await;
+    fleet.wait_for("a=ready").await;
+    let after = fleet.snapshot.borrow().workers[0].load.clone();
+    assert_eq!((before.in_flight(), after.in_flight()), (3, 0));
+    drop(held);
+    assert_eq!((before.in_flight(), after.in_flight()), (0, 0));
+    fleet.stop().await;
+
+    let mut fleet = run(vec![("a", vec![Ok(identity("m", 8)), Ok(identity("m", 16)), Ok(identity("m", 8))])]);
+    fleet.wait_for("a=ready").await;
+    fleet.cut.notify_one();
+    fleet.wait_for("a=refused").await;
+    let reason = fleet.snapshot.borrow().workers[0].state.reason().map(str::to_owned);
+    assert_eq!(reason.as_deref(), Some("identity changed: max_model_len was 8 and is 16"));
+    fleet.cut.notify_one();
+    fleet.wait_for("a=ready").await;
+    assert_eq!(fleet.connects.load(Ordering::SeqCst), 3);
+    fleet.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn engines_of_one_model_make_one_entry_with_limits_that_hold_on_all() {
+    let mut fleet = run(vec![
+        ("a", vec![Ok(identity("m", 8))]),
+        ("b", vec![Ok(identity("m", 4))]),
+        ("c", vec![Ok(identity("k", 2))]),
+        ("d", vec![Err("down")]),
+    ]);
+    fleet.wait_for("a=ready b=ready c=ready d=unreachable").await;
+    let catalog = fleet.catalog.borrow().clone();
+    let entries: Vec<_> =
+        catalog.routable().map(|model| (model.names[0].as_str(), model.max_model_len)).collect();
+    assert_eq!(entries, [("m", 4), ("k", 2)]);
+    assert_eq!(catalog.resolve(None), Resolution::Ambiguous);
+    assert_eq!(catalog.reasons, ["worker d is unreachable: worker d not reached: down"]);
+    fleet.stop().await;
+}

@@ -1,0 +1,98 @@
+/// The models a client can ask for, and whether any can be served now. Knows nothing of workers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Catalog {
+    /// Every model ever reached, by primary name.
+    pub models: Vec<CatalogModel>,
+    /// Why service is not possible, one line per cause; empty when everything is well.
+    pub reasons: Vec<String>,
+}
+
+/// One model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CatalogModel {
+    /// Served names, the primary one first; never empty.
+    pub names: Vec<String>,
+    /// Path or hub name the engine loaded.
+    pub source: String,
+    /// Context length in tokens: the smallest among the engines that serve it.
+    pub max_model_len: u32,
+    /// Largest `n` that one engine can run.
+    pub n_max: u32,
+    /// Whether a request could be sent to an engine right now.
+    pub routable: bool,
+}
+
+/// What a model name means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resolution<'a> {
+    /// Served now, under this name.
+    Served(&'a str, &'a CatalogModel),
+    /// Known, but no engine can take a request now.
+    Unavailable,
+    /// No engine serves that name.
+    Unknown,
+    /// No name was given and several models are served.
+    Ambiguous,
+}
+
+impl Catalog {
+    /// Resolves the name a client gave, or the only model when it gave none.
+    pub fn resolve<'a>(&'a self, name: Option<&'a str>) -> Resolution<'a> {
+        let Some(name) = name else {
+            return match self.models.as_slice() {
+                [model] if model.routable => Resolution::Served(&model.names[0], model),
+                [] | [_] => Resolution::Unavailable,
+                _ => Resolution::Ambiguous,
+            };
+        };
+        let mut known = self.models.iter().filter(|model| model.names.iter().any(|known| known == name));
+        match known.clone().find(|model| model.routable) {
+            Some(model) => Resolution::Served(name, model),
+            None if known.next().is_some() || self.models.is_empty() => Resolution::Unavailable,
+            None => Resolution::Unknown,
+        }
+    }
+
+    /// Models that can be served now: what a client may list.
+    pub fn routable(&self) -> impl Iterator<Item = &CatalogModel> {
+        self.models.iter().filter(|model| model.routable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model(names: &[&str], routable: bool) -> CatalogModel {
+        CatalogModel {
+            names: names.iter().map(ToString::to_string).collect(),
+            source: "s".into(),
+            max_model_len: 8,
+            n_max: 4,
+            routable,
+        }
+    }
+
+    #[track_caller]
+    fn check(models: Vec<CatalogModel>, name: Option<&str>, expected: &str) {
+        let catalog = Catalog { models, reasons: Vec::new() };
+        let found = match catalog.resolve(name) {
+            Resolution::Served(name, _) => name.to_owned(),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_name_resolves_to_a_served_model_or_says_why_not() {
+        check(vec![], None, "Unavailable");
+        check(vec![], Some("m"), "Unavailable");
+        check(vec![model(&["m", "alias/x"], true)], None, "m");
+        check(vec![model(&["m", "alias/x"], true)], Some("alias/x"), "alias/x");
+        check(vec![model(&["m"], true)], Some("other"), "Unknown");
+        check(vec![model(&["m"], false)], Some("m"), "Unavailable");
+        check(vec![model(&["m"], false)], None, "Unavailable");
+        check(vec![model(&["m"], true), model(&["k"], true)], None, "Ambiguous");
+        check(vec![model(&["m"], true), model(&["k"], false)], Some("k"), "Unavailable");
+    }
+}

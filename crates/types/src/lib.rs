@@ -1,0 +1,24 @@
+//! The words every crate shares: requests, deltas, finish reasons, model catalogue and errors.
+//!
+//! Standard library only. Nothing here knows JSON, protobuf, HTTP or async: each boundary converts into these
+//! types and out of them. JSON that we must not interpret travels as [`RawJson`] text.
+
+mod catalog;
+mod engine_info;
+mod error;
+mod ids;
+mod output;
+mod raw_json;
+mod request;
+mod sampling;
+
+pub use catalog::{Catalog, CatalogModel, Resolution};
+pub use engine_info::{EngineInfo, Identity, ModelInfo, Parallelism};
+pub use error::{EngineError, Retry};
+pub use ids::{InvalidRequestId, REQUEST_ID_LEN_MAX, RequestId, TokenId, WorkerId};
+pub use output::{
+    Candidate, Delta, Extras, Finish, FinishReason, PromptOutput, StopCause, TokenLogprob, VersionSpan,
+};
+pub use raw_json::RawJson;
+pub use request::{Delivery, GenerateRequest, KvOptions, Outputs, Reasoning};
+pub use sampling::{Candidates, Sampling, Stopping, StructuredOutput};
