@@ -1,0 +1,16 @@
+//! The adapter from the waist to vLLM's gRPC services (`vllm.Inference`, `vllm.Control`, vLLM 0.32).
+//!
+//! [`VllmConnector`] reaches one engine address; the engine it yields turns [`GenerateRequest`]s into calls and
+//! messages into deltas. Protobuf types do not leave this crate. It must not know HTTP, policy or other engines.
+//!
+//! [`GenerateRequest`]: tito_types::GenerateRequest
+
+mod config;
+mod connect;
+mod convert;
+mod engine;
+mod output;
+mod status;
+
+pub use config::{Error, TlsConfig, VllmConfig};
+pub use connect::VllmConnector;

@@ -1,0 +1,159 @@
+use prost_types::{Struct, Value, value::Kind};
+use tito_types::{Candidates, Delivery, KvOptions, Outputs, RequestId, Sampling, Stopping};
+use vllm_proto::candidate_token_info::TokenInfo;
+
+use super::*;
+
+/// A greedy request for the prompt `[1, 2, 3]`.
+pub(crate) fn request() -> GenerateRequest {
+    GenerateRequest {
+        id: RequestId::parse("r").expect("valid"),
+        model: "m".into(),
+        prompt: [1, 2, 3].into(),
+        n: 1,
+        sampling: Sampling::default(),
+        stopping: Stopping::default(),
+        native_sampling: None,
+        outputs: Outputs::default(),
+        kv: KvOptions::default(),
+        priority: 0,
+        session: None,
+        rank: None,
+        reasoning: None,
+        delivery: Delivery::Deltas,
+    }
+}
+
+fn prompt() -> GenerateResponse {
+    GenerateResponse {
+        prompt_info: Some(PromptInfo { num_prompt_tokens: 3, ..PromptInfo::default() }),
+        outputs: None,
+    }
+}
+
+fn output(token_ids: &[u32]) -> SequenceOutput {
+    SequenceOutput {
+        num_tokens: token_ids.len() as u32,
+        token_ids: token_ids.to_vec(),
+        ..SequenceOutput::default()
+    }
+}
+
+fn finish(num_output_tokens: u32, reason: WireReason) -> FinishInfo {
+    FinishInfo { num_output_tokens, finish_reason: reason.into(), ..FinishInfo::default() }
+}
+
+fn message(outputs: SequenceOutput) -> GenerateResponse {
+    GenerateResponse { prompt_info: None, outputs: Some(outputs) }
+}
+
+fn read(request: &GenerateRequest, messages: Vec<GenerateResponse>) -> Result<Vec<Delta>, EngineError> {
+    let mut reader = Reader::new(request);
+    messages.into_iter().filter_map(|message| reader.read(message).transpose()).collect()
+}
+
+/// The last delta's change by `change` must break the contract in this way.
+#[track_caller]
+fn check(change: impl FnOnce(&mut SequenceOutput), expected: &str) {
+    let mut asked = request();
+    asked.outputs.logprobs = Some(Candidates::Top(1));
+    let row = CandidateTokenInfo { tokens: vec![TokenInfo { id: 5, logprob: -0.5, rank: 1 }] };
+    let mut last = SequenceOutput {
+        logprobs: vec![-0.5],
+        ranks: vec![1],
+        candidate_tokens: vec![row],
+        finish_info: Some(finish(1, WireReason::Stop)),
+        ..output(&[5])
+    };
+    change(&mut last);
+    let found = match read(&asked, vec![prompt(), message(last)]) {
+        Ok(deltas) => format!("{} delta", deltas.len()),
+        Err(EngineError::Protocol(what)) => what,
+        Err(other) => format!("{other:?}"),
+    };
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_message_that_does_not_add_up_is_a_broken_contract() {
+    check(|_| {}, "1 delta");
+    check(|out| out.index = 1, "a sequence index other than 0");
+    check(|out| out.num_tokens = 2, "a token count that differs from the ids");
+    check(|out| out.logprobs.clear(), "log-probs whose rows differ from the tokens");
+    check(|out| out.ranks.push(1), "log-probs whose rows differ from the tokens");
+    check(|out| out.candidate_tokens.clear(), "1 delta");
+    check(
+        |out| out.candidate_tokens.push(CandidateTokenInfo::default()),
+        "log-probs whose rows differ from the tokens",
+    );
+    check(|out| out.logprobs[0] = f32::NAN, "a log-prob that is not a number");
+    check(|out| out.candidate_tokens[0].tokens[0].logprob = f32::NAN, "a log-prob that is not a number");
+    check(|out| out.logprobs[0] = f32::NEG_INFINITY, "1 delta");
+    check(
+        |out| out.finish_info = Some(finish(2, WireReason::Stop)),
+        "a final token count that differs from the tokens sent",
+    );
+    check(|out| out.finish_info = Some(finish(1, WireReason::NotFinished)), "a finish without a reason");
+    check(
+        |out| out.sampling_mask = vec![TokenIds::default(); 2],
+        "a sampling mask whose rows differ from the tokens",
+    );
+    check(|out| out.sampling_mask = vec![TokenIds { ids: vec![5, 6] }], "1 delta");
+}
+
+#[test]
+fn messages_out_of_order_are_a_broken_contract() {
+    let broken = |messages| read(&request(), messages).expect_err("out of order").to_string();
+    assert_eq!(
+        broken(vec![message(output(&[5]))]),
+        "engine broke the wire contract: output before prompt information"
+    );
+    assert_eq!(broken(vec![prompt(), prompt()]), "engine broke the wire contract: prompt information twice");
+}
+
+#[test]
+fn prompt_information_rides_on_the_first_output_and_every_field_arrives() {
+    let mut asked = request();
+    asked.outputs.prompt_logprobs = Some(Candidates::Top(1));
+    let scored = PromptInfo {
+        num_prompt_tokens: 3,
+        token_ids: vec![],
+        logprobs: vec![0.0, -1.5, -2.5],
+        ranks: vec![0, 7, 9],
+        candidate_tokens: vec![
+            CandidateTokenInfo::default(),
+            CandidateTokenInfo { tokens: vec![TokenInfo { id: 8, logprob: -0.25, rank: 1 }] },
+            CandidateTokenInfo::default(),
+        ],
+    };
+    let params =
+        Struct { fields: [("port".to_owned(), Value { kind: Some(Kind::NumberValue(5600.0)) })].into() };
+    let last = FinishInfo {
+        kv_transfer_params: Some(params),
+        num_cached_tokens: Some(2),
+        stop_reason: Some(StopReason::EosTokenId(6)),
+        ..finish(2, WireReason::Stop)
+    };
+    let deltas = read(
+        &asked,
+        vec![
+            GenerateResponse { prompt_info: Some(scored), outputs: None },
+            message(output(&[5])),
+            message(SequenceOutput { finish_info: Some(last), ..output(&[6]) }),
+        ],
+    )
+    .expect("in order");
+    assert_eq!(deltas.len(), 2);
+    let prompt = deltas[0].prompt.as_deref().expect("on the first delta");
+    let scored: Vec<_> = prompt.logprobs.iter().map(|row| (row.token, row.logprob, row.rank)).collect();
+    assert_eq!(scored, [(1, 0.0, 0), (2, -1.5, 7), (3, -2.5, 9)]);
+    assert_eq!(prompt.logprobs[1].candidates, [Candidate { token: 8, logprob: -0.25, rank: 1 }]);
+    assert!(deltas[1].prompt.is_none());
+    let finish = deltas[1].finish.as_deref().expect("on the last delta");
+    assert_eq!((finish.reason, finish.output_tokens, finish.cached_tokens), (FinishReason::Stop, 2, Some(2)));
+    assert_eq!(finish.stop, Some(StopCause::Eos(6)));
+    assert_eq!(
+        finish.extras.kv_transfer_params.as_ref().map(tito_types::RawJson::as_str),
+        Some(r#"{"port":5600}"#)
+    );
+}

@@ -1,0 +1,114 @@
+use std::error::Error as _;
+
+use tito_types::{EngineError, WorkerId};
+use tonic::{Code, Status};
+
+/// How far a call had come when its status arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Nothing was received.
+    Unanswered,
+    /// At least one message was received.
+    Answered,
+}
+
+/// The only reading of a gRPC status (vLLM 0.32; the table is in docs/errors.md).
+pub(crate) fn engine_error(worker: &WorkerId, status: &Status, progress: Progress) -> EngineError {
+    let worker = worker.clone();
+    let message = status.message().to_owned();
+    match status.code() {
+        Code::InvalidArgument | Code::FailedPrecondition | Code::AlreadyExists => {
+            EngineError::Refused(message)
+        }
+        Code::NotFound => EngineError::NotFound(message),
+        // vLLM: a message over 32 MiB is OUT_OF_RANGE, inline media over 16 MiB RESOURCE_EXHAUSTED.
+        Code::OutOfRange => EngineError::TooLarge(message),
+        Code::ResourceExhausted => EngineError::Overloaded(message),
+        Code::Unimplemented => EngineError::Unsupported(message),
+        // An expired deadline reads either way, whichever side notices first. We cancel by dropping the call, so a
+        // CANCELLED that we see was never ours.
+        Code::DeadlineExceeded => EngineError::Deadline(worker),
+        Code::Cancelled if message == "Timeout expired" => EngineError::Deadline(worker),
+        _ if went_away(status) => match progress {
+            Progress::Unanswered => EngineError::Connect(worker, describe(status)),
+            Progress::Answered => EngineError::Lost(worker, describe(status)),
+        },
+        Code::Ok => EngineError::Truncated,
+        Code::Cancelled
+        | Code::Unknown
+        | Code::PermissionDenied
+        | Code::Aborted
+        | Code::Internal
+        | Code::Unavailable
+        | Code::DataLoss
+        | Code::Unauthenticated => EngineError::Engine(worker, describe(status)),
+    }
+}
+
+/// The transport failed, or the engine said that it is going: as opposed to an answer about this request.
+fn went_away(status: &Status) -> bool {
+    let transport = std::iter::successors(status.source(), |&error| error.source())
+        .any(|error| error.is::<tonic::transport::Error>() || error.is::<std::io::Error>() || is_h2(error));
+    transport || status.code() == Code::Unavailable
+}
+
+/// tonic reports a broken HTTP/2 connection as INTERNAL, UNKNOWN or CANCELLED with hyper's error behind it.
+fn is_h2(error: &(dyn std::error::Error + 'static)) -> bool {
+    error.is::<tonic::ConnectError>() || error.is::<tonic::TimeoutExpired>() || {
+        let text = error.to_string();
+        text.starts_with("http2 error")
+            || text.starts_with("connection error")
+            || text.starts_with("stream error")
+    }
+}
+
+/// Code, message and causes on one line, for the log.
+pub(crate) fn describe(status: &Status) -> String {
+    let mut line = format!("{:?}: {}", status.code(), status.message());
+    let mut cause = status.source();
+    while let Some(error) = cause {
+        line.push_str(": ");
+        line.push_str(&error.to_string());
+        cause = error.source();
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(code: Code, message: &str, expected: &str) {
+        let worker = WorkerId::new("w");
+        let shown = |progress| {
+            let debug = format!("{:?}", engine_error(&worker, &Status::new(code, message), progress));
+            debug.split('(').next().unwrap_or_default().to_owned()
+        };
+        let (before, after) = (shown(Progress::Unanswered), shown(Progress::Answered));
+        let found = if before == after { before } else { format!("{before}/{after}") };
+        assert_eq!(found, expected, "{code:?}");
+    }
+
+    #[test]
+    fn every_status_has_one_reading() {
+        check(Code::InvalidArgument, "bad", "Refused");
+        check(Code::FailedPrecondition, "no LoRA", "Refused");
+        check(Code::AlreadyExists, "", "Refused");
+        check(Code::NotFound, "no model", "NotFound");
+        check(Code::OutOfRange, "too large", "TooLarge");
+        check(Code::ResourceExhausted, "media", "Overloaded");
+        check(Code::Unimplemented, "", "Unsupported");
+        check(Code::DeadlineExceeded, "", "Deadline");
+        check(Code::Cancelled, "Timeout expired", "Deadline");
+        check(Code::Cancelled, "other", "Engine");
+        check(Code::Unavailable, "", "Connect/Lost");
+        check(Code::Internal, "engine failed", "Engine");
+        check(Code::Unknown, "", "Engine");
+        check(Code::DataLoss, "", "Engine");
+        check(Code::PermissionDenied, "", "Engine");
+        check(Code::Unauthenticated, "", "Engine");
+        check(Code::Aborted, "", "Engine");
+        check(Code::Ok, "", "Truncated");
+    }
+}
