@@ -1,0 +1,222 @@
+//! What a measurement is made of: the target, the work, the load and the limits.
+//!
+//! Plain structs without defaults of their own; [`defaults`] names the values a command line should offer.
+
+mod parse;
+mod validate;
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+pub use parse::ParseError;
+pub use validate::{ConfigError, ConfigErrors};
+pub(crate) use validate::{TIME_MAX, rounds};
+
+/// The values a caller should offer where the user says nothing.
+pub mod defaults {
+    use std::time::Duration;
+
+    use super::Span;
+
+    /// Prompt ids. Small and clear of special tokens, so that even a test model of 1,010 tokens takes all of them.
+    pub const IDS: Span = Span { first: 10, last: 999 };
+    /// Prompt length, in tokens.
+    pub const PROMPT_TOKENS: Span = Span { first: 512, last: 512 };
+    /// Tokens to generate, per request.
+    pub const OUTPUT_TOKENS: u32 = 16;
+    /// Requests of a closed loop.
+    pub const REQUESTS: u64 = 10_000;
+    /// How long an open loop sends.
+    pub const DURATION: Duration = Duration::from_secs(30);
+    /// Requests before the clock starts: enough to open the connections and settle the allocators.
+    pub const WARMUP_REQUESTS: u64 = 200;
+    /// Requests of one closed loop in flight.
+    pub const CONCURRENCY: u32 = 64;
+    /// Requests of one open loop in flight before arrivals are shed.
+    pub const IN_FLIGHT_MAX: u32 = 4096;
+    /// Longest wait for one whole reply. Generous: a long generation is not a failure.
+    pub const REQUEST_TIMEOUT: Duration = Duration::from_mins(5);
+    /// Largest unary reply, and largest single event of a stream, in bytes.
+    pub const REPLY_BYTES_MAX: usize = 64 << 20;
+    /// Failed requests after which nothing more is sent: a dead server should end the run, not spin it.
+    pub const FAILURES_MAX: u64 = 1000;
+    /// Rounds of a comparison: odd, so that the median is one that was measured.
+    pub const ROUNDS: u32 = 5;
+}
+
+/// One measurement: this work, under this load, against this target.
+#[derive(Debug, Clone)]
+pub struct BenchConfig {
+    /// Who is measured.
+    pub target: Target,
+    /// What each request asks for.
+    pub workload: WorkloadConfig,
+    /// When requests are sent, and how many.
+    pub load: Load,
+    /// Bounds on one request and on the run.
+    pub limits: Limits,
+    /// Requests sent before the clock starts. They are checked but not measured.
+    pub warmup_requests: u64,
+}
+
+/// A server to measure, and how it wants to be asked.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// Its name in tables.
+    pub name: String,
+    /// `http://HOST[:PORT][/BASE]`; the route of [`Target::api`] is appended.
+    pub url: String,
+    /// Which route is driven.
+    pub api: Api,
+    /// `model` of the body; left out when absent.
+    pub model: Option<String>,
+    /// Sent as `Authorization: Bearer KEY`.
+    pub api_key: Option<ApiKey>,
+    /// Merged into each body, objects key by key; fields the generator itself decides are refused.
+    pub extra_body: Map<String, Value>,
+    /// Processes of this target on this machine whose CPU and memory are read before and after.
+    pub pids: Vec<u32>,
+}
+
+/// A secret that `Debug` does not print.
+#[derive(Clone)]
+pub struct ApiKey(String);
+
+impl ApiKey {
+    /// Wraps a key as given.
+    pub fn new(key: String) -> Self {
+        Self(key)
+    }
+
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ApiKey(***)")
+    }
+}
+
+/// The route a request goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Api {
+    /// `POST /inference/v1/generate`: `token_ids` and `sampling_params`.
+    Generate,
+    /// `POST /v1/completions` with a list of ids as `prompt`.
+    Completions,
+}
+
+/// What each request asks for. Everything random comes from the seed.
+#[derive(Debug, Clone, Serialize)]
+pub struct WorkloadConfig {
+    /// Prompt length in tokens, shared prefix included; drawn evenly from the span.
+    pub prompt_tokens: Span,
+    /// Tokens to generate, per request.
+    pub output_tokens: u32,
+    /// Prompt ids are drawn evenly from this span.
+    pub ids: Span,
+    /// Which requests share the beginning of their prompts.
+    pub prefix: PrefixConfig,
+    /// Ask the engine to go on to the last token; the reply must then hold exactly `output_tokens`.
+    pub ignore_eos: bool,
+    /// Ask for a stream of events instead of one body.
+    pub stream: bool,
+    /// Equal seeds give equal bodies and equal arrival times.
+    pub seed: u64,
+}
+
+/// Groups of requests that begin with the same tokens, as the samples of one reinforcement-learning prompt do.
+///
+/// Requests are numbered in sending order; request k belongs to group `(k / siblings) % groups`.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct PrefixConfig {
+    /// Number of different prefixes.
+    pub groups: u32,
+    /// Length of each prefix in tokens; 0 shares nothing.
+    pub tokens: u32,
+    /// Consecutive requests of one group before the next group's turn.
+    pub siblings: u32,
+}
+
+impl PrefixConfig {
+    /// No request shares anything with another.
+    pub const NONE: Self = Self { groups: 1, tokens: 0, siblings: 1 };
+}
+
+/// When requests are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(tag = "loop", rename_all = "snake_case")]
+pub enum Load {
+    /// A fixed number of clients, each sending its next request when its last reply is complete.
+    Closed {
+        /// Number of clients.
+        concurrency: u32,
+        /// When they stop.
+        #[serde(flatten)]
+        stop: Stop,
+    },
+    /// Requests sent on a schedule that does not wait for replies.
+    Open {
+        /// Mean arrivals per second.
+        rate_per_s: f64,
+        /// How arrivals are spread.
+        arrivals: ArrivalProcess,
+        /// How long requests arrive.
+        #[serde(rename = "duration_s", serialize_with = "seconds")]
+        duration: Duration,
+        /// Requests in flight beyond which an arrival is shed and counted.
+        in_flight_max: u32,
+    },
+}
+
+/// When a closed loop stops sending. What is in flight is always waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Stop {
+    /// After this many requests in all.
+    #[serde(rename = "requests")]
+    Requests(u64),
+    /// After this time.
+    #[serde(rename = "duration_s", serialize_with = "seconds")]
+    Time(Duration),
+}
+
+/// How the arrivals of an open loop are spread over time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArrivalProcess {
+    /// Independent clients: exponential gaps, drawn from the workload's seed.
+    Poisson,
+    /// Equal gaps.
+    Constant,
+}
+
+/// An inclusive range of unsigned numbers, written `N` or `FIRST-LAST`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Span {
+    /// Smallest value.
+    pub first: u32,
+    /// Largest value.
+    pub last: u32,
+}
+
+/// Bounds on one request and on the run.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Limits {
+    /// From sending to the end of the reply; beyond it the request has failed and its connection is closed.
+    #[serde(rename = "request_timeout_s", serialize_with = "seconds")]
+    pub request_timeout: Duration,
+    /// Largest unary reply, and largest single event of a stream.
+    pub reply_bytes_max: usize,
+    /// Failed requests after which nothing more is sent.
+    pub failures_max: u64,
+}
+
+fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.as_secs_f64())
+}

@@ -1,0 +1,47 @@
+//! A small seeded generator (SplitMix64), so that a seed means the same bytes in every release.
+
+/// A stream of random numbers.
+#[derive(Debug, Clone)]
+pub(crate) struct Rng(u64);
+
+impl Rng {
+    /// The stream `index` of a named purpose under one seed. Streams do not overlap in practice, and taking more
+    /// numbers from one changes no other.
+    pub(crate) fn new(seed: u64, purpose: Purpose, index: u64) -> Self {
+        Self(mix(mix(mix(seed) ^ purpose as u64) ^ index))
+    }
+
+    pub(crate) fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.0)
+    }
+
+    /// A number below `bound`, which is not zero. The bias is below 2⁻³² for the 32-bit bounds used here.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// A number in (0, 1], never zero, so that its logarithm is finite.
+    pub(crate) fn positive_unit(&mut self) -> f64 {
+        ((self.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// What a stream of random numbers is for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Purpose {
+    /// The shared prefix of a group.
+    Prefix = 1,
+    /// The part of a prompt after the shared prefix.
+    Tail = 2,
+    /// The marker that keeps requests apart.
+    Marker = 3,
+    /// Arrival times.
+    Arrivals = 4,
+}
+
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,156 @@
+//! One measurement from beginning to end.
+
+use std::io;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use crate::arrivals::Arrivals;
+use crate::caller::Caller;
+use crate::config::{BenchConfig, ConfigError, ConfigErrors, Load, Stop, defaults};
+use crate::connection::{Pool, Tcp, Transport};
+use crate::pacer::Pacer;
+use crate::phase::Phase;
+use crate::process::{ProcessError, Reading};
+use crate::progress::{Progress, Total};
+use crate::reply::Expected;
+use crate::report::{Costs, Measured, Report};
+use crate::target::{Endpoint, RequestHead};
+use crate::workload::Workload;
+
+/// Why a run could not begin or go on. A request that fails is not an error; it is counted in the report.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The configuration is wrong.
+    #[error("bad configuration")]
+    Config(#[source] ConfigErrors),
+    /// The target's name has no address.
+    #[error("cannot look up `{host}`")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// A process to be measured is not there to begin with.
+    #[error("cannot measure a process")]
+    Process(#[source] ProcessError),
+    /// The system's timer failed.
+    #[error("the timer failed")]
+    Timer(#[source] io::Error),
+}
+
+impl From<ConfigError> for Error {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(ConfigErrors(vec![error]))
+    }
+}
+
+/// Measures one target. The future may be dropped at any time; its requests are then cut off.
+pub async fn run(config: &BenchConfig, progress: &Arc<dyn Progress>) -> Result<Report, Error> {
+    config.check().map_err(Error::Config)?;
+    let endpoint = Endpoint::parse(&config.target.url)?;
+    let transport = Tcp::resolve(&endpoint).await;
+    let transport = transport.map_err(|source| Error::Resolve { host: endpoint.host, source })?;
+    let pacer = Pacer::exact().map_err(Error::Timer)?;
+    run_over(config, transport, &pacer, progress).await
+}
+
+/// The same over any transport and pacer.
+pub(crate) async fn run_over<T: Transport>(
+    config: &BenchConfig,
+    transport: T,
+    pacer: &Pacer,
+    progress: &Arc<dyn Progress>,
+) -> Result<Report, Error> {
+    let caller = Arc::new(caller(config, transport)?);
+    let before = read_processes(config)?;
+    let name = &config.target.name;
+
+    let warmup = Phase::new(&caller, progress, 0);
+    if config.warmup_requests > 0 {
+        progress.begin(&format!("{name}, warm-up"), Total::Requests(config.warmup_requests));
+        let stop = Stop::Requests(config.warmup_requests);
+        warmup.closed_loop(warmup_concurrency(config), stop).await;
+        progress.end();
+    }
+
+    // Read again: what the warm-up cost is not part of the run.
+    let before = before.iter().map(Reading::again).collect::<Result<Vec<_>, _>>().map_err(Error::Process)?;
+    let generator_before = Reading::take(std::process::id()).ok();
+    let phase = Phase::new(&caller, progress, config.warmup_requests);
+    progress.begin(name, total(config.load));
+    let begin = Instant::now();
+    match config.load {
+        _ if warmup.gave_up() => (), // what did not survive the warm-up is not measured
+        Load::Closed { concurrency, stop } => phase.closed_loop(concurrency, stop).await,
+        Load::Open { rate_per_s, arrivals, duration, in_flight_max } => {
+            let arrivals = Arrivals::new(arrivals, rate_per_s, config.workload.seed);
+            let sent = phase.open_loop(begin, arrivals, duration, in_flight_max, pacer).await;
+            sent.map_err(Error::Timer)?;
+        }
+    }
+    let costs = costs(before, generator_before);
+    progress.end();
+
+    let gave_up = warmup.gave_up() || phase.gave_up();
+    let (warmup, stats) = (warmup.into_stats(), phase.into_stats());
+    let elapsed = stats.last_end.unwrap_or(begin) - begin;
+    let connections_opened = caller.pool.opened();
+    Ok(Report::new(config, Measured { warmup, stats, elapsed, costs, connections_opened, gave_up }))
+}
+
+fn caller<T: Transport>(config: &BenchConfig, transport: T) -> Result<Caller<T>, Error> {
+    let requests = match config.load {
+        Load::Closed { stop: Stop::Requests(requests), .. } => Some(config.warmup_requests + requests),
+        Load::Closed { stop: Stop::Time(_), .. } | Load::Open { .. } => None,
+    };
+    Ok(Caller {
+        pool: Pool::new(transport),
+        head: RequestHead::new(&config.target, config.workload.stream)?,
+        workload: Workload::try_new(&config.target, &config.workload, requests)?,
+        expected: Expected::from(&config.workload),
+        stream: config.workload.stream,
+        limits: config.limits,
+    })
+}
+
+/// A closed loop warms up as it will run; an open loop with no more than a usual closed one, because a burst of all it
+/// might have in flight is not what it will send.
+fn warmup_concurrency(config: &BenchConfig) -> u32 {
+    let concurrency = match config.load {
+        Load::Closed { concurrency, .. } => concurrency,
+        Load::Open { in_flight_max, .. } => in_flight_max.min(defaults::CONCURRENCY),
+    };
+    u64::from(concurrency).min(config.warmup_requests) as u32
+}
+
+fn total(load: Load) -> Total {
+    match load {
+        Load::Closed { stop: Stop::Requests(requests), .. } => Total::Requests(requests),
+        Load::Closed { stop: Stop::Time(duration), .. } | Load::Open { duration, .. } => {
+            Total::Time(duration)
+        }
+    }
+}
+
+fn read_processes(config: &BenchConfig) -> Result<Vec<Reading>, Error> {
+    let readings = config.target.pids.iter().map(|pid| Reading::take(*pid));
+    readings.collect::<Result<_, _>>().map_err(Error::Process)
+}
+
+fn costs(before: Vec<Reading>, generator_before: Option<Reading>) -> Costs {
+    let mut costs = Costs::default();
+    for before in before {
+        match before.again() {
+            Ok(after) => costs.pairs.push((before, after)),
+            Err(error) => costs.errors.push(error.to_string()),
+        }
+    }
+    costs.generator = generator_before.and_then(|before| before.again().ok().map(|after| (before, after)));
+    costs
+}
+
+#[cfg(test)]
+mod tests;
