@@ -1,0 +1,142 @@
+//! `cargo xtask conformance`: one suite of the vLLM contract, against the mock and against real engines.
+//!
+//! The suite is the integration test `conformance` of `tito-testkit`. It is told what to talk to:
+//!
+//! | variable | value |
+//! | --- | --- |
+//! | `TITO_CONFORMANCE_KIND` | `mock`, `light` or `dense` |
+//! | `TITO_CONFORMANCE_GRPC` | `host:port` of the engine's gRPC services; absent for `mock` |
+//! | `TITO_CONFORMANCE_HTTP` | `host:port` of the engine's HTTP server; absent for `mock` |
+//!
+//! For `mock` the suite starts a mock of its own, as it does on every `cargo test`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Result, bail};
+
+use crate::Verdict;
+use crate::engine_kit::KitArgs;
+use crate::process;
+use crate::table;
+use crate::workspace::Workspace;
+
+/// The suite, for cargo.
+const SUITE: [&str; 5] = ["test", "--package", "tito-testkit", "--test", "conformance"];
+
+/// Arguments of `cargo xtask conformance`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// What to test; give it several times for several columns.
+    #[arg(long = "engine", value_enum, required = true)]
+    engines: Vec<EngineKind>,
+    #[command(flatten)]
+    kit: KitArgs,
+    /// Run only the tests whose names contain this.
+    filter: Option<String>,
+}
+
+/// What the suite talks to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+enum EngineKind {
+    /// The look-alike, in the suite's own process.
+    Mock,
+    /// The real vllm-rs over a scripted engine.
+    Light,
+    /// Real vLLM on CPU with a small dense model.
+    Dense,
+}
+
+impl EngineKind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Mock => "mock",
+            Self::Light => "light",
+            Self::Dense => "dense",
+        }
+    }
+}
+
+/// How each test of one run ended, by name; true when it passed.
+type Outcomes = BTreeMap<String, bool>;
+
+/// Runs the suite against each engine in turn and prints the matrix.
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Verdict> {
+    let mut engines = args.engines.clone();
+    engines.sort_unstable();
+    engines.dedup();
+    // An engine would only wait while the suite compiles.
+    if !process::succeeds(process::cargo(&workspace.root, &SUITE).arg("--no-run"))? {
+        bail!("the suite does not build");
+    }
+    let mut columns = Vec::new();
+    let mut holds = true;
+    for engine in engines {
+        // What the other engines showed is worth printing even when one does not start.
+        let (outcomes, success) = test(workspace, args, engine).unwrap_or_else(|error| {
+            eprintln!("{}: {error:#}", engine.as_str());
+            (Outcomes::new(), false)
+        });
+        if success && outcomes.is_empty() {
+            eprintln!("{}: no test ran", engine.as_str());
+        }
+        holds &= success && !outcomes.is_empty();
+        columns.push((engine.as_str(), outcomes));
+    }
+    let today = process::output(&workspace.root, &["date", "-u", "+%F"])?;
+    print!("\nvLLM contract, {}\n\n{}", today.trim(), matrix(&columns));
+    Ok(Verdict::of(holds))
+}
+
+/// Runs the suite against one engine, which is stopped before this returns.
+fn test(workspace: &Workspace, args: &Args, engine: EngineKind) -> Result<(Outcomes, bool)> {
+    let running = match engine {
+        EngineKind::Mock => None,
+        EngineKind::Light | EngineKind::Dense => Some(args.kit.start(engine.as_str(), "conformance")?),
+    };
+    let mut suite = process::cargo(&workspace.root, &SUITE);
+    suite.arg("--").args(&args.filter).env("TITO_CONFORMANCE_KIND", engine.as_str());
+    match &running {
+        Some(running) => {
+            suite.env("TITO_CONFORMANCE_GRPC", &running.grpc).env("TITO_CONFORMANCE_HTTP", &running.http)
+        }
+        None => suite.env_remove("TITO_CONFORMANCE_GRPC").env_remove("TITO_CONFORMANCE_HTTP"),
+    };
+    let mut outcomes = Outcomes::new();
+    let status = process::watched(&mut suite, |line| outcomes.extend(outcome(line)))?;
+    Ok((outcomes, status.success()))
+}
+
+/// The test and its result in a line such as `test unary::greedy ... ok`.
+fn outcome(line: &str) -> Option<(String, bool)> {
+    let (name, result) = line.strip_prefix("test ")?.rsplit_once(" ... ")?;
+    let passed = match result {
+        "ok" => true,
+        "FAILED" => false,
+        _ => return None,
+    };
+    Some((name.to_owned(), passed))
+}
+
+/// One row per test, one column per engine, and the sums.
+fn matrix(columns: &[(&str, Outcomes)]) -> String {
+    let names: BTreeSet<&String> = columns.iter().flat_map(|(_, outcomes)| outcomes.keys()).collect();
+    let mut rows = Vec::new();
+    for name in names {
+        let cells = columns.iter().map(|(_, outcomes)| match outcomes.get(name) {
+            Some(true) => "passed",
+            Some(false) => "FAILED",
+            None => "not run",
+        });
+        rows.push([name.as_str()].into_iter().chain(cells).map(str::to_owned).collect());
+    }
+    let sum = |outcomes: &Outcomes| {
+        format!("{} of {}", outcomes.values().filter(|passed| **passed).count(), outcomes.len())
+    };
+    let sums = columns.iter().map(|(_, outcomes)| sum(outcomes));
+    rows.push([String::from("**passed**")].into_iter().chain(sums).collect());
+    let header: Vec<&str> = ["test"].into_iter().chain(columns.iter().map(|(engine, _)| *engine)).collect();
+    table::markdown(&header, &rows)
+}
+
+#[cfg(test)]
+mod tests;

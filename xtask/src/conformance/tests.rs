@@ -1,0 +1,31 @@
+use super::*;
+
+fn outcomes(lines: &str) -> Outcomes {
+    lines.lines().filter_map(outcome).collect()
+}
+
+#[test]
+fn the_matrix_has_a_row_per_test_and_a_column_per_engine() {
+    let mock = outcomes(
+        "running 2 tests\ntest unary::greedy ... ok\ntest unary::seed ... FAILED\n\ntest result: FAILED. 1 passed",
+    );
+    let light = outcomes("test unary::greedy ... ok\ntest pause ... ok");
+    let expected = "\
+| test          | mock    | light   |
+| ------------- | ------- | ------- |
+| pause         | not run | passed  |
+| unary::greedy | passed  | passed  |
+| unary::seed   | FAILED  | not run |
+| **passed**    | 1 of 2  | 2 of 2  |
+";
+    assert_eq!(matrix(&[("mock", mock), ("light", light)]), expected);
+}
+
+#[test]
+fn other_lines_are_no_outcomes() {
+    for line in
+        ["", "test result: ok. 3 passed; 0 failed", "test a ... ignored", "thread 'a' panicked at ... ok"]
+    {
+        assert_eq!(outcome(line), None, "{line}");
+    }
+}

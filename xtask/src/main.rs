@@ -1,0 +1,79 @@
+//! Repository checks and developer commands, run as `cargo xtask <command>`.
+//!
+//! Nothing here is part of the product, and no other crate may depend on it. A command ends with status 0 when what
+//! it checked holds, 1 when it does not, and 2 when it could not find out.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a developer command talks on its terminal")]
+
+mod clients;
+mod conformance;
+mod docs_check;
+mod engine_kit;
+mod process;
+mod table;
+mod tidy;
+mod verify;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use crate::workspace::Workspace;
+
+/// Repository checks and developer commands.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Check what the compiler cannot: arrows between crates, file lengths, links, leftovers.
+    Tidy,
+    /// Run everything CI runs, stage by stage.
+    Verify(verify::Args),
+    /// Run the examples of README.md and docs/ that are marked as tested.
+    DocsCheck(docs_check::Args),
+    /// Run the vLLM contract suite against the mock or a real engine.
+    Conformance(conformance::Args),
+    /// Drive `tito serve` over a real engine with third-party clients.
+    Clients(clients::Args),
+}
+
+/// Whether what a command checked holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Holds,
+    Broken,
+}
+
+impl Verdict {
+    fn of(holds: bool) -> Self {
+        if holds { Self::Holds } else { Self::Broken }
+    }
+}
+
+fn main() -> ExitCode {
+    match run(&Cli::parse().command) {
+        Ok(Verdict::Holds) => ExitCode::SUCCESS,
+        Ok(Verdict::Broken) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(command: &Command) -> Result<Verdict> {
+    let workspace = Workspace::load()?;
+    match command {
+        Command::Tidy => tidy::run(&workspace),
+        Command::Verify(args) => Ok(verify::run(&workspace, args)),
+        Command::DocsCheck(args) => docs_check::run(&workspace, args),
+        Command::Conformance(args) => conformance::run(&workspace, args),
+        Command::Clients(args) => clients::run(&workspace, args),
+    }
+}
