@@ -1,0 +1,217 @@
+//! Every executed field changes exactly the part of the request that it names.
+
+use std::collections::BTreeSet;
+
+use tito_types::{Candidates, Delivery, GenerateRequest, RawJson, Reasoning, RequestId, StructuredOutput};
+
+use super::{COMPLETIONS, GENERATE, Subject};
+use crate::fields::Treatment;
+use crate::testing::bind;
+
+type Change = fn(&mut GenerateRequest);
+
+/// Fields that change how the reply looks, or that have tables of their own.
+const ELSEWHERE: [&str; 9] = [
+    "stream_options",
+    "stream_options.include_usage",
+    "stream_options.continuous_usage_stats",
+    "best_of",
+    "response_format",
+    "response_format.type",
+    "response_format.json_schema",
+    "response_format.structures",
+    "response_format.triggers",
+];
+
+/// Fields of both formats: path, value, and what it changes.
+const COMMON: &[(&str, &str, Change)] = &[
+    ("n", "3", |r| r.n = 3),
+    ("temperature", "0", |r| r.sampling.temperature = Some(0.0)),
+    ("top_p", "0.5", |r| r.sampling.top_p = Some(0.5)),
+    ("top_k", "7", |r| r.sampling.top_k = Some(7)),
+    ("min_p", "0.25", |r| r.sampling.min_p = Some(0.25)),
+    ("seed", "-5", |r| r.sampling.seed = Some(-5)),
+    ("presence_penalty", "-2", |r| r.sampling.presence_penalty = Some(-2.0)),
+    ("frequency_penalty", "2", |r| r.sampling.frequency_penalty = Some(2.0)),
+    ("repetition_penalty", "1.5", |r| r.sampling.repetition_penalty = Some(1.5)),
+    ("max_tokens", "4294967295", |r| r.stopping.max_tokens = Some(u32::MAX)),
+    ("min_tokens", "2", |r| r.stopping.min_tokens = 2),
+    ("stop", "\"a\"", |r| r.stopping.stop = vec!["a".into()]),
+    ("stop_token_ids", "[4,4294967295]", |r| r.stopping.stop_token_ids = vec![4, u32::MAX]),
+    ("include_stop_str_in_output", "true", |r| r.stopping.include_stop_str_in_output = true),
+    ("ignore_eos", "true", |r| r.stopping.ignore_eos = true),
+    ("thinking_token_budget", "-1", |r| r.stopping.thinking_token_budget = Some(-1)),
+    ("skip_special_tokens", "false", |r| r.outputs.skip_special_tokens = false),
+    ("logprobs", "-1", |r| r.outputs.logprobs = Some(Candidates::All)),
+    ("prompt_logprobs", "0", |r| r.outputs.prompt_logprobs = Some(Candidates::Top(0))),
+    ("routed_experts_prompt_start", "3", |r| r.outputs.routed_experts_prompt_start = Some(3)),
+    ("logit_bias", "{\"9\":-100,\"5\":1.5}", |r| r.sampling.logit_bias = vec![(9, -100.0), (5, 1.5)]),
+    ("allowed_token_ids", "[9,5]", |r| r.sampling.allowed_token_ids = vec![9, 5]),
+    ("bad_words_token_ids", "[[9],[5,6]]", |r| r.sampling.bad_words_token_ids = vec![vec![9], vec![5, 6]]),
+    ("watermarking", "false", |r| r.sampling.watermarking = Some(false)),
+    ("skip_reading_prefix_cache", "true", |r| r.kv.bypass_prefix_cache = true),
+    ("structured_outputs", "{\"json_object\":true}", |r| {
+        r.sampling.structured = Some(StructuredOutput::JsonObject);
+    }),
+    ("structured_outputs.json_object", "true", |r| {
+        r.sampling.structured = Some(StructuredOutput::JsonObject);
+    }),
+    ("structured_outputs.json", "{\"b\": 1, \"a\":2}", |r| {
+        r.sampling.structured = Some(StructuredOutput::JsonSchema("{\"b\": 1, \"a\":2}".into()));
+    }),
+    ("structured_outputs.regex", "\"[0-9]+\"", |r| {
+        r.sampling.structured = Some(StructuredOutput::Regex("[0-9]+".into()));
+    }),
+    ("structured_outputs.choice", "[\"a\",\"b\"]", |r| {
+        r.sampling.structured = Some(StructuredOutput::Choice(vec!["a".into(), "b".into()]));
+    }),
+    ("structured_outputs.grammar", "\"root ::= 1\"", |r| {
+        r.sampling.structured = Some(StructuredOutput::Grammar("root ::= 1".into()));
+    }),
+    (
+        "structured_outputs.structural_tag",
+        r#"{"structures":[{"begin":"<f>","schema":{},"end":""}],"triggers":["<"]}"#,
+        |r| {
+            let tag = r#"{"structures":[{"begin":"<f>","schema":{},"end":""}],"triggers":["<"]}"#;
+            r.sampling.structured = Some(StructuredOutput::StructuralTag(tag.into()));
+        },
+    ),
+];
+
+/// Fields beside the sampling parameters, in both formats.
+const ENVELOPE: &[(&str, &str, Change)] = &[
+    ("model", "\"org/alias\"", |r| r.model = "org/alias".into()),
+    ("stream", "true", |r| r.delivery = Delivery::Deltas),
+    ("request_id", "\"mine\"", |r| r.id = RequestId::parse("mine").unwrap()),
+    ("return_token_ids", "true", |r| r.outputs.prompt_token_ids = true),
+    ("cache_salt", "\"s\"", |r| r.kv.cache_salt = Some("s".into())),
+    ("priority", "-3", |r| r.priority = -3),
+    ("kv_transfer_params", "{\"b\": 1, \"a\":{}}", |r| {
+        r.kv.transfer_params = Some(RawJson::new("{\"b\": 1, \"a\":{}}".into()));
+    }),
+    ("ec_transfer_params", "{\"x\":[1.0]}", |r| {
+        r.kv.ec_transfer_params = Some(RawJson::new("{\"x\":[1.0]}".into()));
+    }),
+];
+
+const GENERATE_ONLY: &[(&str, &str, Change)] = &[
+    ("token_ids", "[7,0,4294967295]", |r| r.prompt = [7, 0, u32::MAX].into()),
+    ("sampling_params", "{\"top_k\":-1}", |_| ()),
+    ("sampling_params.cache_salt", "\"s\"", |r| r.kv.cache_salt = Some("s".into())),
+    ("sampling_params.logprob_token_ids", "[9,5]", |r| {
+        r.outputs.logprobs = Some(Candidates::Ids(vec![9, 5]));
+    }),
+    ("reasoning_ended", "false", |r| {
+        r.reasoning = Some(Reasoning { ended: Some(false), chat_template_kwargs: None });
+    }),
+    ("reasoning_parser_kwargs", "{}", |_| ()),
+    ("reasoning_parser_kwargs.chat_template_kwargs", "{\"enable_thinking\":true}", |r| {
+        let kwargs = RawJson::new("{\"enable_thinking\":true}".into());
+        r.reasoning = Some(Reasoning { ended: None, chat_template_kwargs: Some(kwargs) });
+    }),
+];
+
+const COMPLETIONS_ONLY: &[(&str, &str, Change)] = &[
+    ("prompt", "[[7,0]]", |r| r.prompt = [7, 0].into()),
+    ("session_id", "\"s\"", |r| r.session = Some("s".into())),
+    ("response_format.json_schema.schema", "{}", |r| {
+        r.sampling.structured = Some(StructuredOutput::JsonSchema("{}".into()));
+    }),
+    ("logprob_token_ids", "[9]", |r| r.outputs.logprobs = Some(Candidates::Ids(vec![9]))),
+];
+
+#[track_caller]
+fn check(subject: &Subject, sampling: &str, own: &[(&str, &str, Change)]) {
+    let plain = bind(subject.format, &subject.body(&[])).unwrap().requests.remove(0);
+    let mut seen: BTreeSet<String> = ELSEWHERE.iter().map(ToString::to_string).collect();
+    let common = COMMON.iter().map(|(path, json, change)| (format!("{sampling}{path}"), json, change));
+    let rest = ENVELOPE.iter().chain(own).map(|(path, json, change)| ((*path).to_owned(), json, change));
+    for (path, json, change) in common.chain(rest) {
+        let mut body = subject.body(&[(&path, json)]);
+        if path.starts_with("response_format.") {
+            body = body.replace("{\"json_schema\"", "{\"type\":\"json_schema\",\"json_schema\"");
+        }
+        if path == "logprob_token_ids" {
+            body = body.replace("{\"prompt\"", "{\"logprobs\":1,\"prompt\"");
+        }
+        let mut bound = bind(subject.format, &body).unwrap_or_else(|refusal| panic!("{body}: {refusal}"));
+        let native = bound.requests[0].native_sampling.take();
+        let verbatim =
+            path.strip_prefix("sampling_params.").map(|_| body.split_once("sampling_params\":").unwrap().1);
+        if let Some(verbatim) = verbatim {
+            assert_eq!(native.as_deref().map(RawJson::as_str), verbatim.strip_suffix('}'), "{path}");
+        }
+        let mut expected = plain.clone();
+        expected.native_sampling = None;
+        change(&mut expected);
+        assert_eq!(bound.requests, [expected], "{path}");
+        seen.insert(path);
+    }
+    for (path, field) in subject.fields() {
+        let executed = field.treatment == Treatment::Executed;
+        assert!(!executed || seen.contains(&path), "{path} has no row here");
+    }
+}
+
+#[test]
+fn every_field_of_generate_reaches_the_request() {
+    check(&GENERATE, "sampling_params.", GENERATE_ONLY);
+}
+
+#[test]
+fn every_field_of_completions_reaches_the_request() {
+    check(&COMPLETIONS, "", COMPLETIONS_ONLY);
+}
+
+#[test]
+fn sampling_defaults_are_explicit_or_left_to_the_engine() {
+    use crate::SamplingDefaults::{Engine, Vllm};
+    let catalog = crate::testing::catalog();
+    for (sampling_defaults, neutral) in [(Vllm, Some(1.0)), (Engine, None)] {
+        let context = crate::BindContext { sampling_defaults, ..crate::testing::context(&catalog) };
+        for subject in [&GENERATE, &COMPLETIONS] {
+            let bound = subject.format.bind(subject.body(&[]).as_bytes(), &context).unwrap();
+            let sampling = &bound.requests[0].sampling;
+            assert_eq!(sampling.temperature, neutral);
+            assert_eq!(sampling.top_p, neutral);
+            assert_eq!(sampling.top_k, neutral.map(|_| 0));
+            assert_eq!(sampling.min_p, neutral.map(|_| 0.0));
+            assert_eq!(sampling.repetition_penalty, neutral);
+            assert_eq!((sampling.presence_penalty, sampling.frequency_penalty), (None, None));
+        }
+    }
+    let plain = |subject: &Subject| bind(subject.format, &subject.body(&[])).unwrap().requests.remove(0);
+    assert_eq!(plain(&GENERATE).stopping.max_tokens, None);
+    assert_eq!(plain(&COMPLETIONS).stopping.max_tokens, Some(16));
+    assert_eq!((plain(&GENERATE).outputs.text, plain(&COMPLETIONS).outputs.text), (false, true));
+}
+
+#[test]
+fn the_header_id_beats_the_body_and_the_fresh_one_is_last() {
+    let catalog = crate::testing::catalog();
+    for subject in [&GENERATE, &COMPLETIONS] {
+        for (header, body, expected) in [
+            (None, "null", "fresh"),
+            (None, "\"b\"", "b"),
+            (Some("h"), "\"b\"", "h"),
+            (Some("h"), "null", "h"),
+        ] {
+            let header_id = header.map(|id| RequestId::parse(id).unwrap());
+            let context = crate::BindContext { header_id, ..crate::testing::context(&catalog) };
+            let bound =
+                subject.format.bind(subject.body(&[("request_id", body)]).as_bytes(), &context).unwrap();
+            assert_eq!((bound.id.as_str(), bound.requests[0].id.as_str()), (expected, expected));
+        }
+    }
+}
+
+#[test]
+fn session_and_rank_come_from_the_context() {
+    let catalog = crate::testing::catalog();
+    let context =
+        crate::BindContext { session: Some("s"), rank: Some(3), ..crate::testing::context(&catalog) };
+    for subject in [&GENERATE, &COMPLETIONS] {
+        let bound = subject.format.bind(subject.body(&[]).as_bytes(), &context).unwrap();
+        assert_eq!((bound.requests[0].session.as_deref(), bound.requests[0].rank), (Some("s"), Some(3)));
+    }
+}
