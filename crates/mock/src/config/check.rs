@@ -1,0 +1,99 @@
+//! Everything that makes a configuration impossible, found before a socket opens.
+
+use super::MockConfig;
+
+/// Why a configuration makes no engine.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// A size that must be positive is zero.
+    #[error("{0} must be at least 1")]
+    Zero(&'static str),
+    /// The vocabulary contradicts itself.
+    #[error("vocabulary: {0}")]
+    Vocabulary(&'static str),
+    /// vLLM refuses to start as well: the longest sequence must fit the block pool.
+    #[error("{blocks} blocks of {block_size} tokens cannot hold one sequence of {max_model_len} tokens")]
+    PoolTooSmall {
+        /// Blocks per rank.
+        blocks: u32,
+        /// Tokens per block.
+        block_size: u32,
+        /// Longest sequence in tokens.
+        max_model_len: u32,
+    },
+    /// No rank is owned.
+    #[error("start rank {start} is outside the {size} ranks of the deployment")]
+    NoRank {
+        /// First owned rank.
+        start: u32,
+        /// Ranks of the deployment.
+        size: u32,
+    },
+    /// A probability is none.
+    #[error("eos probability must lie in [0, 1]")]
+    Probability,
+    /// A speed that is negative or not a number.
+    #[error("speed must be a finite number of at least 0")]
+    Speed,
+    /// A served name appears twice.
+    #[error("model name {0} is served twice")]
+    DuplicateName(String),
+}
+
+impl MockConfig {
+    /// Every mistake, in the order of the fields.
+    pub fn check(&self) -> Result<(), Vec<ConfigError>> {
+        let mut errors = Vec::new();
+        self.check_sizes(&mut errors);
+        self.check_vocabulary(&mut errors);
+        if self.owned_ranks().is_empty() {
+            let (start, size) = (self.data_parallel_start_rank, self.data_parallel_size);
+            errors.push(ConfigError::NoRank { start, size });
+        }
+        if !(0.0..=1.0).contains(&self.eos_probability) {
+            errors.push(ConfigError::Probability);
+        }
+        if !(self.timing.speed.is_finite() && self.timing.speed >= 0.0) {
+            errors.push(ConfigError::Speed);
+        }
+        for (index, name) in self.served_model_names.iter().enumerate() {
+            if self.served_model_names[..index].contains(name) {
+                errors.push(ConfigError::DuplicateName(name.clone()));
+            }
+        }
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+
+    fn check_sizes(&self, errors: &mut Vec<ConfigError>) {
+        let sizes = [
+            ("max-model-len", self.max_model_len),
+            ("block-size", self.block_size),
+            ("num-gpu-blocks-override", self.num_gpu_blocks),
+            ("max-num-seqs", self.max_num_seqs),
+            ("max-num-batched-tokens", self.max_num_batched_tokens),
+            ("data-parallel-size", self.data_parallel_size),
+            ("max-live-requests", self.max_live_requests),
+        ];
+        errors.extend(sizes.iter().filter(|(_, size)| *size == 0).map(|(name, _)| ConfigError::Zero(name)));
+        let capacity = u64::from(self.num_gpu_blocks) * u64::from(self.block_size);
+        if capacity < u64::from(self.max_model_len) {
+            errors.push(ConfigError::PoolTooSmall {
+                blocks: self.num_gpu_blocks,
+                block_size: self.block_size,
+                max_model_len: self.max_model_len,
+            });
+        }
+    }
+
+    fn check_vocabulary(&self, errors: &mut Vec<ConfigError>) {
+        let vocabulary = &self.vocabulary;
+        let rules = [
+            (vocabulary.special_from > 0, "there must be ordinary ids"),
+            (vocabulary.special_from <= vocabulary.tokenizer_ids, "special ids lie outside the tokenizer"),
+            (vocabulary.tokenizer_ids <= vocabulary.rows, "the tokenizer has more ids than the embedding"),
+            (vocabulary.eos_id < vocabulary.rows, "the eos id lies outside the embedding"),
+        ];
+        let broken = rules.iter().filter(|(holds, _)| !holds);
+        errors.extend(broken.map(|(_, rule)| ConfigError::Vocabulary(rule)));
+    }
+}

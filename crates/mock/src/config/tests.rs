@@ -1,0 +1,75 @@
+use super::{ConfigError, KvEventsConfig, MockConfig};
+
+#[test]
+fn the_default_is_sound() {
+    assert_eq!(MockConfig::new().check(), Ok(()));
+}
+
+#[test]
+fn every_mistake_is_reported_at_once() {
+    let mut config = MockConfig {
+        max_num_seqs: 0,
+        num_gpu_blocks: 10,
+        data_parallel_start_rank: 1,
+        eos_probability: f64::NAN,
+        served_model_names: ["a", "b", "a"].map(str::to_owned).to_vec(),
+        ..MockConfig::new()
+    };
+    config.vocabulary.tokenizer_ids = 2000;
+    config.timing.speed = f64::INFINITY;
+    let expected = vec![
+        ConfigError::Zero("max-num-seqs"),
+        ConfigError::PoolTooSmall { blocks: 10, block_size: 32, max_model_len: 2048 },
+        ConfigError::Vocabulary("the tokenizer has more ids than the embedding"),
+        ConfigError::NoRank { start: 1, size: 1 },
+        ConfigError::Probability,
+        ConfigError::Speed,
+        ConfigError::DuplicateName("a".to_owned()),
+    ];
+    assert_eq!(config.check(), Err(expected));
+}
+
+#[test]
+fn owned_ranks_end_with_the_deployment() {
+    let ranks = |size, start, local| {
+        let config = MockConfig {
+            data_parallel_size: size,
+            data_parallel_start_rank: start,
+            data_parallel_size_local: local,
+            ..MockConfig::new()
+        };
+        config.owned_ranks()
+    };
+    assert_eq!(ranks(4, 0, None), 0..4);
+    assert_eq!(ranks(4, 2, Some(1)), 2..3);
+    assert_eq!(ranks(4, 2, Some(9)), 2..4);
+    assert!(ranks(4, 9, None).is_empty());
+}
+
+#[test]
+fn kv_events_have_vllms_defaults_and_refuse_what_they_do_not_know() {
+    let parsed = KvEventsConfig::parse(r#"{"enable_kv_cache_events":true}"#).unwrap();
+    assert_eq!((parsed.endpoint.as_str(), parsed.buffer_steps), ("tcp://*:5557", 10_000));
+    assert_eq!(parsed.of_rank(0).publisher.as_deref(), Some("zmq"));
+    assert_eq!(KvEventsConfig::default().of_rank(0).publisher.as_deref(), Some("null"));
+    assert!(!KvEventsConfig::default().is_published());
+    for bad in ["", "[]", r#"{"endpoints":"x"}"#, r#"{"hwm":-1}"#] {
+        assert!(KvEventsConfig::parse(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn a_rank_moves_tcp_ports_only() {
+    let cases = [
+        ("tcp://*:5557", 3, "tcp://*:5560"),
+        ("tcp://*:0", 3, "tcp://*:0"),
+        ("inproc://kv", 0, "inproc://kv"),
+        ("inproc://kv", 2, "inproc://kv_dp2"),
+        ("ipc:///run/kv", 0, "ipc:///run/kv"),
+        ("tcp://*:65535", 1, "tcp://*:65535"),
+    ];
+    for (endpoint, rank, expected) in cases {
+        let config = KvEventsConfig { endpoint: endpoint.to_owned(), ..KvEventsConfig::default() };
+        assert_eq!(config.of_rank(rank).endpoint, expected);
+    }
+}

@@ -1,0 +1,42 @@
+use serde_json::json;
+
+use super::{ADAPTERS_MAX, Asleep, ControlState, WeightError, Weights};
+
+#[test]
+fn adapters_are_bounded_and_never_share_a_key() {
+    let control = ControlState::new();
+    let mut state = control.lock();
+    for index in 0..ADAPTERS_MAX {
+        assert!(state.load(index.to_string(), "org/name".to_owned()).is_some());
+    }
+    assert!(state.load("more".to_owned(), "org/name".to_owned()).is_none());
+    let first = state.adapters.remove("0").unwrap();
+    let again = state.load("0".to_owned(), "org/name".to_owned()).unwrap();
+    assert_ne!(first.id, again.id);
+    assert_ne!(first.key("0"), again.key("0"), "a reload starts cold");
+}
+
+#[test]
+fn tags_name_parts() {
+    assert_eq!(Asleep::of_tag("weights"), Some(Asleep::Weights));
+    assert_eq!(Asleep::of_tag("kv_cache"), Some(Asleep::KvCache));
+    assert_eq!(Asleep::of_tag("scheduling"), Some(Asleep::Scheduling));
+    assert_eq!(Asleep::of_tag("nonsense"), None);
+}
+
+#[test]
+fn a_worker_checks_what_it_is_sent() {
+    let object = |json: serde_json::Value| json.as_object().unwrap().clone();
+    let mut weights = Weights::new();
+    let missing = weights.init("nccl", &object(json!({ "rank_offset": 1 })));
+    assert_eq!(missing, Err(WeightError::Missing("world_size")));
+    let unknown = weights.init("ipc", &object(json!({ "z": 1 })));
+    assert_eq!(unknown, Err(WeightError::Unknown("z".to_owned())));
+    assert_eq!(weights.init("external", &object(json!({ "z": 1 }))), Ok(()));
+    weights.start().unwrap();
+    let lists = json!({ "names": ["a"], "dtype_names": ["b"], "shapes": [[1]], "num_updates_list": [1] });
+    assert_eq!(weights.update("sparse_nccl", &object(lists.clone())), Ok(()));
+    let refused = weights.update("nccl", &object(lists));
+    assert_eq!(refused, Err(WeightError::Unknown("num_updates_list".to_owned())));
+    assert_eq!(weights.finish(), Err(WeightError::NotStarted), "a failing update closes the session");
+}

@@ -1,0 +1,140 @@
+//! The HTTP routes a tester needs, vLLM's own and the control of faults.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::faults::FaultSpec;
+use crate::grpc::ENGINE_VERSION;
+use crate::instance::Instance;
+
+mod journal;
+mod metrics;
+
+/// Most bytes of a fault.
+const BODY_BYTES_MAX: usize = 64 << 10;
+
+pub(crate) fn routes(instance: Arc<Instance>) -> Router {
+    Router::new()
+        .route("/health", get(health))
+        .route("/version", get(version))
+        .route("/load", get(load))
+        .route("/v1/models", get(models))
+        .route("/metrics", get(metrics))
+        .route("/kv_event_sources", get(kv_event_sources))
+        .route("/mock/faults", get(list_faults).post(add_fault).delete(remove_faults))
+        .route("/mock/requests", get(requests).delete(forget_requests))
+        .layer(axum::extract::DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(instance)
+}
+
+fn reply(body: &Value) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+}
+
+async fn health(State(instance): State<Arc<Instance>>) -> StatusCode {
+    if instance.lifecycle.is_dead() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK }
+}
+
+async fn version() -> Response {
+    reply(&json!({ "version": ENGINE_VERSION, "rust_frontend_version": ENGINE_VERSION }))
+}
+
+async fn load(State(instance): State<Arc<Instance>>) -> Response {
+    reply(&json!({ "server_load": instance.calls.count() }))
+}
+
+async fn models(State(instance): State<Arc<Instance>>) -> Response {
+    let config = &instance.config;
+    let entry = |id: &str, root: &str, parent: Option<&str>, max_model_len: Option<u32>| {
+        json!({
+            "id": id,
+            "object": "model",
+            "created": instance.created,
+            "owned_by": "vllm-frontend-rs",
+            "root": root,
+            "parent": parent,
+            "max_model_len": max_model_len,
+        })
+    };
+    let primary = config.primary_name();
+    let served = std::iter::once(primary).chain(instance.aliases().iter().map(String::as_str));
+    let mut data: Vec<Value> =
+        served.map(|id| entry(id, &config.model, None, Some(config.max_model_len))).collect();
+    let state = instance.control.lock();
+    data.extend(
+        state.adapters.iter().map(|(name, adapter)| entry(name, &adapter.source_path, Some(primary), None)),
+    );
+    drop(state);
+    reply(&json!({ "object": "list", "data": data }))
+}
+
+async fn metrics(State(instance): State<Arc<Instance>>) -> Response {
+    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::render(&instance)).into_response()
+}
+
+async fn kv_event_sources(State(instance): State<Arc<Instance>>) -> Response {
+    let mut sources = Map::new();
+    if let Some(kv_events) = &instance.config.kv_events {
+        for rank in instance.config.owned_ranks() {
+            let of_rank = serde_json::to_value(kv_events.of_rank(rank));
+            sources.insert(rank.to_string(), of_rank.expect("a flat struct becomes JSON"));
+        }
+    }
+    reply(&Value::Object(sources))
+}
+
+async fn list_faults(State(instance): State<Arc<Instance>>) -> Response {
+    let faults: Vec<Value> = instance
+        .faults
+        .list()
+        .iter()
+        .map(|fault| {
+            let mut body = fault.spec.to_json();
+            body["id"] = json!(fault.id);
+            body
+        })
+        .collect();
+    reply(&json!({ "faults": faults }))
+}
+
+async fn add_fault(State(instance): State<Arc<Instance>>, body: String) -> Response {
+    let added = FaultSpec::parse(&body).and_then(|spec| instance.faults.add(spec));
+    match added {
+        Ok(id) => {
+            instance.apply_doors();
+            reply(&json!({ "id": id }))
+        }
+        Err(error) => {
+            let body = json!({ "error": { "message": error.to_string(), "code": "bad_fault" } });
+            (StatusCode::BAD_REQUEST, reply(&body)).into_response()
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Which {
+    id: Option<u64>,
+}
+
+async fn remove_faults(State(instance): State<Arc<Instance>>, Query(which): Query<Which>) -> StatusCode {
+    instance.faults.remove(which.id);
+    instance.apply_doors();
+    StatusCode::NO_CONTENT
+}
+
+async fn requests(State(instance): State<Arc<Instance>>) -> Response {
+    let entries: Vec<Value> = instance.journal.entries().iter().map(|entry| journal::entry(entry)).collect();
+    reply(&json!({ "requests": entries }))
+}
+
+async fn forget_requests(State(instance): State<Arc<Instance>>) -> StatusCode {
+    instance.journal.clear();
+    StatusCode::NO_CONTENT
+}

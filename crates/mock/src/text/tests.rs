@@ -1,0 +1,86 @@
+use super::{Detokenizer, HELD_BYTES_MAX, StopStrings, append_id, tokenize};
+use crate::config::MockConfig;
+
+/// What each id adds to the text, then what the end adds.
+fn deltas(ids: &[u32], skip_special: bool) -> Vec<String> {
+    let vocabulary = MockConfig::new().vocabulary;
+    let mut detokenizer = Detokenizer::new(skip_special);
+    let mut deltas = Vec::new();
+    for id in ids {
+        let mut text = String::new();
+        detokenizer.push(&vocabulary, *id, &mut text);
+        deltas.push(text);
+    }
+    let mut rest = String::new();
+    detokenizer.finish(&mut rest);
+    deltas.push(rest);
+    deltas
+}
+
+#[test]
+fn halves_of_characters_wait_for_the_rest() {
+    assert_eq!(deltas(&[65, 0xc3, 0xa9, 66], true), ["A", "", "é", "B", ""]);
+    assert_eq!(deltas(&[255, 254, 0xc3, 0xa9], true), ["", "", "", "��é", ""]);
+    assert_eq!(deltas(&[0xf0, 0x9f, 0x98, 0x80], true), ["", "", "", "😀", ""]);
+    assert_eq!(deltas(&[65, 0xc3], true), ["A", "", "�"]);
+    assert_eq!(deltas(&[0xc3, 1001, 0xa9], true), ["", "", "é", ""], "a skipped id does not part them");
+}
+
+#[test]
+fn what_waits_is_bounded() {
+    let ids = vec![255; HELD_BYTES_MAX + 2];
+    let deltas = deltas(&ids, true);
+    assert_eq!(deltas[HELD_BYTES_MAX].chars().count(), HELD_BYTES_MAX + 1);
+}
+
+#[test]
+fn special_ids_have_a_name_and_padding_has_none() {
+    assert_eq!(deltas(&[1002, 1015], false), ["<|1002|>", "", ""]);
+    assert_eq!(deltas(&[1002, 1015], true), ["", "", ""]);
+}
+
+#[test]
+fn every_ordinary_id_has_text_of_its_own() {
+    let vocabulary = MockConfig::new().vocabulary;
+    let mut seen = std::collections::BTreeSet::new();
+    for id in 0..vocabulary.special_from {
+        let mut bytes = Vec::new();
+        append_id(&vocabulary, id, &mut bytes);
+        assert!(!bytes.is_empty());
+        assert!(seen.insert(bytes), "{id}");
+    }
+}
+
+#[test]
+fn a_text_survives_the_way_through_ids() {
+    let text = "a é 😀\0";
+    let ids = tokenize(text);
+    assert_eq!(deltas(&ids, true).concat(), text);
+}
+
+#[test]
+fn the_stop_string_that_is_complete_first_wins_then_the_first_in_the_list() {
+    let check = |stops: &[&str], text: &str, seen, expected: Option<(usize, usize)>| {
+        let stops = StopStrings::new(stops.iter().map(|&stop| stop.to_owned()).collect(), false);
+        let found = stops.find(text, seen).map(|hit| (hit.index, hit.text_end));
+        assert_eq!(found, expected, "{stops:?} in {text}");
+    };
+    check(&["CDE", "D", "BC"], "ABCDE", 0, Some((2, 1)));
+    check(&["CD", "BCD", "D"], "ABCD", 3, Some((0, 2)));
+    check(&["CC"], "CCC", 2, Some((0, 1)));
+    check(&["B"], "AB", 2, None);
+    check(&["é"], "aéé", 3, Some((0, 3)));
+    check(&["ab", "b"], "xéab", 3, Some((0, 3)));
+    check(&[], "A", 0, None);
+}
+
+#[test]
+fn text_that_could_become_a_stop_string_is_held_back() {
+    let held = |stops: &[&str], include, text: &str| {
+        StopStrings::new(stops.iter().map(|&stop| stop.to_owned()).collect(), include).held_back(text)
+    };
+    assert_eq!(held(&["X"], false, "abc"), 0);
+    assert_eq!(held(&["XYZ", "X"], false, "abc"), 2);
+    assert_eq!(held(&["XYZ"], false, "é"), 2);
+    assert_eq!(held(&["XYZ"], true, "abc"), 0, "nothing is cut when the string is included");
+}

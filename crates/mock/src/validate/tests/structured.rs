@@ -1,0 +1,107 @@
+//! Constraints: what the frontend refuses, and texts that meet the rest.
+
+use serde_json::Value;
+
+use super::{Code, StringChoices, StructuredOutput, check, decoding};
+use crate::validate::Constraint;
+
+fn constraint(output: StructuredOutput) -> Result<Constraint, Code> {
+    check(&decoding(|decoding| decoding.structured_output = Some(output))).map(|plan| plan.constraint)
+}
+
+fn text(output: StructuredOutput) -> String {
+    match constraint(output).unwrap() {
+        Constraint::Texts(texts) => texts[0].clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_frontend_refuses_what_it_can_see() {
+    let owned = str::to_owned;
+    for output in [
+        StructuredOutput::Json(owned("{nope")),
+        StructuredOutput::Json(owned("\"abc\"")),
+        StructuredOutput::Json(owned("[]")),
+        StructuredOutput::Json(owned("")),
+        StructuredOutput::Choice(StringChoices::default()),
+        StructuredOutput::Grammar(owned(" ")),
+        StructuredOutput::StructuralTag(owned("")),
+    ] {
+        assert_eq!(constraint(output.clone()).unwrap_err(), Code::InvalidArgument, "{output:?}");
+    }
+}
+
+#[test]
+fn the_engine_fails_on_a_tag_it_does_not_know_and_ignores_broken_patterns() {
+    let tag = |tag: &str| constraint(StructuredOutput::StructuralTag(tag.to_owned())).unwrap();
+    assert_eq!(tag("{}"), Constraint::Fails);
+    assert_eq!(tag("nope"), Constraint::Fails);
+    assert_eq!(tag(r#"{"type":"structural_tag","format":{}}"#), Constraint::Free);
+    assert_eq!(tag(r#"{"structures":[],"triggers":[]}"#), Constraint::Free);
+    for broken in ["(", "a)", "[", "[^a]", "*", "a{x}", "\\", "a{9999}", "(?=a)", ""] {
+        assert_eq!(text(StructuredOutput::Regex(broken.to_owned())), "", "{broken}");
+    }
+    assert_eq!(text(StructuredOutput::Grammar("start: (".to_owned())), "");
+    assert_eq!(constraint(StructuredOutput::JsonObject(false)).unwrap(), Constraint::Free);
+}
+
+#[test]
+fn simple_patterns_are_met() {
+    let cases = [
+        ("abc", "abc"),
+        ("[0-9]{3}-[a-f]{2}", "000-aa"),
+        ("(red|green)+", "red"),
+        ("^a?b*c+$", "c"),
+        (r"\d\.\w", "0.a"),
+        ("(?:x{2,3}y){2}", "xxyxxy"),
+        ("a{0}b", "b"),
+        ("é|x", "é"),
+    ];
+    for (regex, expected) in cases {
+        assert_eq!(text(StructuredOutput::Regex(regex.to_owned())), expected, "{regex}");
+    }
+    assert_eq!(text(StructuredOutput::Grammar("root ::= \"yes\" | \"no\"".to_owned())), "yes");
+}
+
+#[test]
+fn patterns_are_bounded() {
+    let deep = format!("{}a{}", "(".repeat(17), ")".repeat(17));
+    assert_eq!(text(StructuredOutput::Regex(deep)), "");
+    assert_eq!(text(StructuredOutput::Regex("(a{500}){500}".to_owned())), "");
+}
+
+#[test]
+fn schemas_are_met_by_small_instances() {
+    let cases = [
+        (
+            r#"{"type":"object","properties":{"a":{"type":"integer","minimum":5},"b":{}},"required":["a"]}"#,
+            r#"{"a":5}"#,
+        ),
+        (r#"{"type":"array","items":{"type":"boolean"},"minItems":2}"#, "[true,true]"),
+        (r#"{"type":"string","minLength":3}"#, r#""aaa""#),
+        (r#"{"type":"string","pattern":"x{2}"}"#, r#""xx""#),
+        (r#"{"enum":["u","v"]}"#, r#""u""#),
+        (r#"{"const":null}"#, "null"),
+        (r#"{"anyOf":[{"type":"number"},{"type":"null"}]}"#, "1"),
+        (r#"{"type":["null","string"]}"#, "null"),
+        ("true", "{}"),
+        ("{}", "{}"),
+    ];
+    for (schema, expected) in cases {
+        assert_eq!(text(StructuredOutput::Json(schema.to_owned())), expected, "{schema}");
+    }
+}
+
+#[test]
+fn schemas_are_bounded() {
+    let mut schema = r#"{"type":"integer"}"#.to_owned();
+    for _ in 0..40 {
+        schema = format!(r#"{{"type":"object","properties":{{"a":{schema}}},"required":["a"]}}"#);
+    }
+    let instance: Value = serde_json::from_str(&text(StructuredOutput::Json(schema))).unwrap();
+    assert!(instance.pointer(&"/a".repeat(16)).unwrap().is_null());
+    let long = r#"{"type":"array","items":{},"minItems":1000000}"#;
+    let instance: Value = serde_json::from_str(&text(StructuredOutput::Json(long.to_owned()))).unwrap();
+    assert_eq!(instance.as_array().unwrap().len(), 64);
+}

@@ -1,0 +1,169 @@
+//! Starting mocks and talking to them.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::Value;
+use tito_mock::{Exit, MockConfig, MockHandle, RunError};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status, Streaming};
+use tonic_health::pb::health_client::HealthClient;
+use vllm_proto::control_client::ControlClient;
+use vllm_proto::generate_request::Prompt;
+use vllm_proto::inference_client::InferenceClient;
+use vllm_proto::{
+    FinishInfo, GenerateRequest, GenerateResponse, ResponseOptions, SequenceOutput, StoppingCriteria,
+    TokenIds,
+};
+
+/// Longest wait for anything that must come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A mock that serves.
+pub(crate) struct Running {
+    pub(crate) handle: MockHandle,
+    pub(crate) grpc: SocketAddr,
+    pub(crate) http: SocketAddr,
+    stop: CancellationToken,
+    task: JoinSet<Result<Exit, RunError>>,
+}
+
+impl Running {
+    pub(crate) async fn start(config: MockConfig) -> Self {
+        let mock = config.build().await.unwrap();
+        let (handle, grpc, http) = (mock.handle(), mock.grpc_addr(), mock.http_addr());
+        let stop = CancellationToken::new();
+        let mut task = JoinSet::new();
+        task.spawn(mock.run(stop.clone()));
+        Self { handle, grpc, http, stop, task }
+    }
+
+    /// Asks it to stop and waits until it has.
+    pub(crate) async fn stop(mut self) -> Exit {
+        self.stop.cancel();
+        self.exit().await
+    }
+
+    /// Waits until it ends by itself.
+    pub(crate) async fn exit(&mut self) -> Exit {
+        within("the mock to end", self.task.join_next()).await.unwrap().unwrap().unwrap()
+    }
+
+    pub(crate) fn ask_to_stop(&self) {
+        self.stop.cancel();
+    }
+
+    pub(crate) async fn channel(&self) -> Channel {
+        Endpoint::from_shared(format!("http://{}", self.grpc)).unwrap().connect().await.unwrap()
+    }
+
+    pub(crate) async fn inference(&self) -> InferenceClient<Channel> {
+        InferenceClient::new(self.channel().await).max_decoding_message_size(64 << 20)
+    }
+
+    pub(crate) async fn control(&self) -> ControlClient<Channel> {
+        ControlClient::new(self.channel().await)
+    }
+
+    pub(crate) async fn health(&self) -> HealthClient<Channel> {
+        HealthClient::new(self.channel().await)
+    }
+
+    /// One HTTP exchange: status and body.
+    pub(crate) async fn http(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.http).await.unwrap();
+        let length = body.len();
+        let head = format!("{method} {path} HTTP/1.1\r\nhost: mock\r\nconnection: close\r\n");
+        let request = format!("{head}content-length: {length}\r\n\r\n{body}");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut reply = String::new();
+        within("an HTTP reply", stream.read_to_string(&mut reply)).await.unwrap();
+        let (head, body) = reply.split_once("\r\n\r\n").unwrap();
+        (head[9..12].parse().unwrap(), body.to_owned())
+    }
+
+    pub(crate) async fn json(&self, path: &str) -> Value {
+        let (status, body) = self.http("GET", path, "").await;
+        assert_eq!(status, 200, "{path}: {body}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    /// Waits until the journal says of a request that it is in a state.
+    pub(crate) async fn wait_for_state(&self, request_id: &str, state: &str) {
+        let is = || {
+            let entries = self.handle.requests();
+            entries.iter().any(|entry| entry.request_id == request_id && entry.state().name() == state)
+        };
+        wait_for(&format!("request {request_id} {state}"), is).await;
+    }
+}
+
+/// Waits for a future that must come.
+pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    let waited = tokio::time::timeout(PATIENCE, future).await;
+    waited.unwrap_or_else(|_| panic!("never saw: {what}"))
+}
+
+/// Waits for a state that must come, letting everything else run.
+pub(crate) async fn wait_for(what: &str, mut ready: impl FnMut() -> bool) {
+    let poll = async {
+        while !ready() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(what, poll).await;
+}
+
+/// A request for `max_new_tokens` tokens, ids and text.
+pub(crate) fn request(request_id: &str, ids: &[u32], max_new_tokens: u32) -> GenerateRequest {
+    GenerateRequest {
+        request_id: request_id.to_owned(),
+        prompt: Some(Prompt::TokenIds(TokenIds { ids: ids.to_vec() })),
+        stopping: Some(StoppingCriteria { max_new_tokens, ..StoppingCriteria::default() }),
+        response: Some(ResponseOptions { output_token_ids: true, ..ResponseOptions::default() }),
+        ..GenerateRequest::default()
+    }
+}
+
+/// A prompt of some length that no other number shares a prefix with.
+pub(crate) fn prompt(number: u32, length: u32) -> Vec<u32> {
+    (0..length).map(|index| (number * 31 + index * 7) % 1000).collect()
+}
+
+pub(crate) fn outputs(response: GenerateResponse) -> SequenceOutput {
+    response.outputs.unwrap()
+}
+
+pub(crate) fn finish(output: &SequenceOutput) -> &FinishInfo {
+    output.finish_info.as_ref().unwrap()
+}
+
+/// Everything a stream sends, and how it fails if it does.
+pub(crate) async fn drain(
+    mut stream: Streaming<GenerateResponse>,
+) -> (Vec<GenerateResponse>, Option<Status>) {
+    let mut messages = Vec::new();
+    loop {
+        match within("the end of a stream", stream.message()).await {
+            Ok(Some(message)) => messages.push(message),
+            Ok(None) => return (messages, None),
+            Err(status) => return (messages, Some(status)),
+        }
+    }
+}
+
+/// Ids of all messages.
+pub(crate) fn ids(messages: &[GenerateResponse]) -> Vec<u32> {
+    let outputs = messages.iter().filter_map(|message| message.outputs.as_ref());
+    outputs.flat_map(|output| output.token_ids.iter().copied()).collect()
+}
+
+#[track_caller]
+pub(crate) fn assert_code<T: std::fmt::Debug>(result: Result<T, Status>, code: Code) {
+    assert_eq!(result.unwrap_err().code(), code);
+}
