@@ -11,6 +11,8 @@ mod convert;
 mod engine;
 mod output;
 mod status;
+#[cfg(feature = "test-util")]
+pub mod test_util;
 
 pub use config::{Error, TlsConfig, VllmConfig};
 pub use connect::VllmConnector;

@@ -157,3 +157,52 @@ fn prompt_information_rides_on_the_first_output_and_every_field_arrives() {
         Some(r#"{"port":5600}"#)
     );
 }
+
+proptest::proptest! {
+    /// Whatever an engine sends is read or refused; the counts that are passed on add up.
+    #[test]
+    fn any_bytes_are_read_or_refused(wire in proptest::collection::vec(message_bytes(), 0..6)) {
+        let mut asked = request();
+        asked.outputs.logprobs = Some(Candidates::Top(2));
+        asked.outputs.prompt_logprobs = Some(Candidates::Top(2));
+        let mut reader = Reader::new(&asked);
+        let mut tokens = 0;
+        for bytes in wire {
+            let Ok(message) = <GenerateResponse as prost::Message>::decode(bytes.as_slice()) else { return Ok(()) };
+            let Ok(delta) = reader.read(message) else { return Ok(()) };
+            let Some(delta) = delta else { continue };
+            tokens += delta.token_ids.len();
+            proptest::prop_assert_eq!(delta.logprobs.len(), delta.token_ids.len());
+            if let Some(finish) = delta.finish {
+                proptest::prop_assert_eq!(finish.output_tokens as usize, tokens);
+            }
+        }
+    }
+}
+
+/// Random bytes, or a good message with one byte changed.
+fn message_bytes() -> impl proptest::strategy::Strategy<Value = Vec<u8>> {
+    use proptest::prelude::*;
+    let good = [
+        prost::Message::encode_to_vec(&prompt()),
+        prost::Message::encode_to_vec(&message(SequenceOutput {
+            logprobs: vec![-0.5],
+            ranks: vec![1],
+            ..output(&[5])
+        })),
+        prost::Message::encode_to_vec(&message(SequenceOutput {
+            finish_info: Some(finish(1, WireReason::Length)),
+            ..output(&[])
+        })),
+    ];
+    let changed =
+        (proptest::sample::select(good.to_vec()), any::<prop::sample::Index>(), any::<u8>(), any::<bool>());
+    let changed = changed.prop_map(|(mut bytes, at, value, change)| {
+        if change && !bytes.is_empty() {
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+        }
+        bytes
+    });
+    prop_oneof![3 => changed, 1 => proptest::collection::vec(any::<u8>(), 0..64)]
+}

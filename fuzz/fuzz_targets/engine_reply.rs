@@ -1,0 +1,31 @@
+//! Any message of an engine is read or refused; what is passed on adds up.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tito_types::{
+    Candidates, Delivery, GenerateRequest, KvOptions, Outputs, RequestId, Sampling, Stopping,
+};
+
+fuzz_target!(|messages: Vec<Vec<u8>>| {
+    let logprobs = Some(Candidates::Top(2));
+    let request = GenerateRequest {
+        id: RequestId::parse("r").expect("visible ASCII"),
+        model: "m".into(),
+        prompt: [1, 2, 3].into(),
+        n: 1,
+        sampling: Sampling::default(),
+        stopping: Stopping::default(),
+        native_sampling: None,
+        outputs: Outputs { logprobs: logprobs.clone(), prompt_logprobs: logprobs, ..Outputs::default() },
+        kv: KvOptions::default(),
+        priority: 0,
+        session: None,
+        rank: None,
+        reasoning: None,
+        delivery: Delivery::Deltas,
+    };
+    let wire: Vec<&[u8]> = messages.iter().map(Vec::as_slice).collect();
+    if let Ok(deltas) = tito_engine_vllm::test_util::read_wire(&request, &wire) {
+        assert!(deltas.iter().all(|delta| delta.logprobs.len() == delta.token_ids.len()));
+    }
+});
