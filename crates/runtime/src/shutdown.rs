@@ -6,9 +6,9 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 /// How long to stay reachable but unready, so that load balancers look elsewhere first.
-pub const UNREADY: Duration = Duration::from_secs(2);
-/// How long requests in flight may take to finish. With [`UNREADY`] it fits Kubernetes' default grace of 30 s.
-pub const DRAIN: Duration = Duration::from_secs(25);
+pub const UNREADY: Duration = Duration::from_secs(5);
+/// How long requests in flight may take to finish.
+pub const DRAIN: Duration = Duration::from_secs(60);
 /// Triggers that are remembered while a stage begins; there are three transitions (triggers).
 const TRIGGERS_MAX: usize = 4;
 

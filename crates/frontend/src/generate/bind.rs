@@ -1,0 +1,75 @@
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tito_formats::{BindContext, Bound, Refusal, SamplingDefaults};
+use tito_types::{Catalog, RequestId};
+
+use super::headers::Routing;
+use crate::app::{App, Endpoint, now_unix_seconds};
+use crate::config::INLINE_BIND_BYTES_MAX;
+use crate::door::Arrival;
+use crate::status::{Door, Failure};
+
+/// A body and all it takes to understand it, ready to be moved to another thread.
+pub(super) struct Work {
+    endpoint: Arc<Endpoint>,
+    catalog: Arc<Catalog>,
+    id: RequestId,
+    id_from_client: bool,
+    routing: Routing,
+    sampling_defaults: SamplingDefaults,
+    strict: bool,
+    body: Bytes,
+}
+
+impl Work {
+    pub(super) fn new(
+        app: &App,
+        endpoint: &Arc<Endpoint>,
+        arrival: &Arrival,
+        routing: Routing,
+        body: Bytes,
+    ) -> Self {
+        Self {
+            endpoint: Arc::clone(endpoint),
+            catalog: app.catalog(),
+            id: arrival.id.clone(),
+            id_from_client: arrival.id_from_client,
+            routing,
+            sampling_defaults: app.sampling_defaults,
+            strict: app.strict,
+            body,
+        }
+    }
+
+    /// Binds a small body here and a large one where it holds up nobody. The body is gone afterwards.
+    pub(super) async fn run(self, app: &App) -> Result<Bound, Failure> {
+        if self.body.len() <= INLINE_BIND_BYTES_MAX {
+            return self.bind().map_err(Failure::Refused);
+        }
+        let permit =
+            Arc::clone(&app.large_binds).acquire_owned().await.expect("the semaphore is never closed");
+        let bound = app.tasks.spawn_blocking("bind", move || {
+            let _permit = permit;
+            self.bind()
+        });
+        match bound.await {
+            Ok(bound) => bound.map_err(Failure::Refused),
+            Err(_) => Err(Failure::Door(Door::Bug)),
+        }
+    }
+
+    fn bind(self) -> Result<Bound, Refusal> {
+        let context = BindContext {
+            catalog: &self.catalog,
+            header_id: self.id_from_client.then(|| self.id.clone()),
+            fresh_id: self.id,
+            session: self.routing.session.as_deref(),
+            rank: self.routing.rank,
+            now_unix_seconds: now_unix_seconds(),
+            sampling_defaults: self.sampling_defaults,
+            strict: self.strict,
+        };
+        self.endpoint.format.bind(&self.body, &context)
+    }
+}

@@ -1,0 +1,67 @@
+use http::HeaderMap;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+
+use crate::status::Door;
+
+/// Names of the session header; the first one present is used.
+const SESSION: [&str; 3] = ["x-session-id", "x-dynamo-session-id", "x-smg-routing-key"];
+/// Longest session (characters).
+const SESSION_CHARS_MAX: usize = 256;
+const RANK: &str = "x-data-parallel-rank";
+
+/// What headers say about where a request should go.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Routing {
+    pub(super) session: Option<String>,
+    pub(super) rank: Option<u32>,
+}
+
+impl Routing {
+    pub(super) fn read(headers: &HeaderMap) -> Result<Self, Door> {
+        let session = SESSION.iter().find_map(|name| Some((*name, headers.get(*name)?.as_bytes())));
+        let session = session.map(|(name, value)| parse_session(name, value)).transpose()?;
+        let rank = headers.get(RANK).map(|value| parse_rank(value.as_bytes())).transpose()?;
+        Ok(Self { session, rank })
+    }
+}
+
+fn parse_session(name: &'static str, value: &[u8]) -> Result<String, Door> {
+    let valid = (1..=SESSION_CHARS_MAX).contains(&value.len()) && value.iter().all(u8::is_ascii_graphic);
+    match str::from_utf8(value) {
+        Ok(text) if valid => Ok(text.to_owned()),
+        _ => Err(Door::Header {
+            name,
+            message: format!("must be 1 to {SESSION_CHARS_MAX} visible ASCII characters"),
+        }),
+    }
+}
+
+fn parse_rank(value: &[u8]) -> Result<u32, Door> {
+    let digits = str::from_utf8(value).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| Door::Header {
+        name: RANK,
+        message: format!("must be a whole number from 0 to {}", u32::MAX),
+    })
+}
+
+/// Accepts JSON by any of its names, with parameters, and bodies that do not say what they are.
+pub(super) fn check_content(headers: &HeaderMap) -> Result<(), Door> {
+    if headers.get(CONTENT_ENCODING).is_some_and(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
+    {
+        return Err(Door::Encoding);
+    }
+    let Some(value) = headers.get(CONTENT_TYPE) else { return Ok(()) };
+    let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    let json = essence.eq_ignore_ascii_case(b"application/json") || ends_with_json(essence);
+    if json { Ok(()) } else { Err(Door::MediaType) }
+}
+
+/// `application/anything+json`.
+fn ends_with_json(essence: &[u8]) -> bool {
+    let suffix = essence.last_chunk::<5>().is_some_and(|suffix| suffix.eq_ignore_ascii_case(b"+json"));
+    let prefix = essence.get(..12).is_some_and(|prefix| prefix.eq_ignore_ascii_case(b"application/"));
+    prefix && suffix
+}
+
+#[cfg(test)]
+mod tests;

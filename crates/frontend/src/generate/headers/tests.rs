@@ -1,0 +1,91 @@
+use http::{HeaderName, HeaderValue};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+
+fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+    pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+}
+
+#[track_caller]
+fn check_routing(pairs: &[(&'static str, &str)], expected: Result<(Option<&str>, Option<u32>), &str>) {
+    let read = Routing::read(&headers(pairs));
+    match (read, expected) {
+        (Ok(routing), Ok((session, rank))) => {
+            assert_eq!((routing.session.as_deref(), routing.rank), (session, rank), "{pairs:?}");
+        }
+        (Err(Door::Header { name, .. }), Err(expected)) => assert_eq!(name, expected, "{pairs:?}"),
+        (read, expected) => panic!("{pairs:?}: {read:?}, expected {expected:?}"),
+    }
+}
+
+#[test]
+fn session_and_rank_are_read_or_refused_by_name() {
+    let long = "s".repeat(SESSION_CHARS_MAX);
+    check_routing(&[], Ok((None, None)));
+    check_routing(&[("x-session-id", "a")], Ok((Some("a"), None)));
+    check_routing(&[("x-smg-routing-key", "k"), ("x-dynamo-session-id", "d")], Ok((Some("d"), None)));
+    check_routing(&[("x-smg-routing-key", "k"), ("x-session-id", "s")], Ok((Some("s"), None)));
+    check_routing(&[("x-session-id", &long)], Ok((Some(&long), None)));
+    check_routing(&[("x-session-id", &format!("{long}s"))], Err("x-session-id"));
+    check_routing(&[("x-session-id", "")], Err("x-session-id"));
+    check_routing(&[("x-dynamo-session-id", "two words")], Err("x-dynamo-session-id"));
+    check_routing(&[(RANK, "0")], Ok((None, Some(0))));
+    check_routing(&[(RANK, "4294967295")], Ok((None, Some(u32::MAX))));
+    for bad in ["", "-1", "+1", "4294967296", "one", "1.0", "1 2", "0x1"] {
+        check_routing(&[(RANK, bad)], Err(RANK));
+    }
+}
+
+#[test]
+fn a_body_must_be_json_by_its_own_account() {
+    for (content_type, accepted) in [
+        ("application/json", true),
+        ("Application/JSON", true),
+        ("application/json; charset=utf-8", true),
+        ("application/json;odata=verbose", true),
+        ("application/vnd.api+json", true),
+        ("application/problem+JSON ; x=y", true),
+        ("text/plain", false),
+        ("text/json", false),
+        ("application/x-www-form-urlencoded", false),
+        ("image/svg+json", false),
+        ("+json", false),
+        ("", false),
+        ("json", false),
+    ] {
+        let checked = check_content(&headers(&[("content-type", content_type)]));
+        assert_eq!(checked, if accepted { Ok(()) } else { Err(Door::MediaType) }, "{content_type:?}");
+    }
+    assert_eq!(check_content(&HeaderMap::new()), Ok(()));
+}
+
+#[test]
+fn a_compressed_body_is_refused() {
+    for (encoding, expected) in
+        [("gzip", Err(Door::Encoding)), ("identity", Ok(())), ("zstd, identity", Err(Door::Encoding))]
+    {
+        let pairs = [("content-type", "application/json"), ("content-encoding", encoding)];
+        assert_eq!(check_content(&headers(&pairs)), expected, "{encoding}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in vec(any::<u8>(), 0..300), at in 0usize..6) {
+        let name = [SESSION[0], SESSION[1], SESSION[2], RANK, "content-type", "content-encoding"][at];
+        let Ok(value) = HeaderValue::from_bytes(&bytes) else { return Ok(()) };
+        let headers = HeaderMap::from_iter([(HeaderName::from_static(name), value)]);
+        if let Ok(Routing { session: Some(session), .. }) = Routing::read(&headers) {
+            prop_assert_eq!(session.as_bytes(), &bytes[..]);
+            prop_assert!(bytes.iter().all(u8::is_ascii_graphic));
+        }
+        let _ = check_content(&headers);
+    }
+
+    #[test]
+    fn a_rank_reads_back_as_it_was_written(rank in any::<u32>()) {
+        prop_assert_eq!(parse_rank(rank.to_string().as_bytes()), Ok(rank));
+    }
+}

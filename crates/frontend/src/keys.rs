@@ -1,0 +1,170 @@
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue};
+use sha2::{Digest, Sha256};
+use subtle::{Choice, ConstantTimeEq};
+use tito_runtime::{Chain, Reload, Tasks};
+use tokio::sync::watch;
+use tracing::{error, info};
+
+use crate::config::KeyConfig;
+use crate::error::{Error, KeyError};
+use crate::metrics::KeyMetrics;
+
+/// Keys compared per request (keys).
+const KEYS_MAX: usize = 1_024;
+/// Longest key (characters).
+const KEY_CHARS_MAX: usize = 1_024;
+/// Largest key file (bytes).
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+type Hash = [u8; 32];
+
+/// The keys in force. Holds hashes only.
+#[derive(Debug)]
+pub(crate) struct KeyRing(Vec<Hash>);
+
+/// What a presented key is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The request may go on.
+    Granted,
+    /// No key was presented.
+    Missing,
+    /// The key is not ours.
+    Wrong,
+}
+
+impl KeyRing {
+    /// Reads every source. A ring without keys lets everyone in, so it only comes from a configuration without any.
+    pub(crate) fn read(config: &KeyConfig) -> Result<Self, Error> {
+        let mut hashes = Vec::new();
+        for (index, key) in config.keys.iter().enumerate() {
+            let number = index + 1;
+            let malformed = KeyError::Malformed { max: KEY_CHARS_MAX };
+            hashes.push(hash_of(key.expose()).ok_or(Error::Key { number, source: malformed })?);
+        }
+        if let Some(path) = &config.file {
+            let from_file = read_file(path);
+            hashes.extend(from_file.map_err(|source| Error::Keys { path: path.clone(), source })?);
+        }
+        if hashes.len() > KEYS_MAX {
+            return Err(Error::Key { number: KEYS_MAX + 1, source: KeyError::TooMany(KEYS_MAX) });
+        }
+        Ok(Self(hashes))
+    }
+
+    /// Judges the headers of a request. Takes the same time whichever key matches, or none.
+    pub(crate) fn judge(&self, headers: &HeaderMap) -> Verdict {
+        if self.0.is_empty() {
+            return Verdict::Granted;
+        }
+        let presented = [bearer(headers), headers.get("x-api-key").map(HeaderValue::as_bytes)];
+        let mut verdict = Verdict::Missing;
+        for key in presented.into_iter().flatten() {
+            let hash: Hash = Sha256::digest(key).into();
+            let known = self.0.iter().fold(Choice::from(0), |known, ours| known | ours.ct_eq(&hash));
+            if bool::from(known) {
+                return Verdict::Granted;
+            }
+            verdict = Verdict::Wrong;
+        }
+        verdict
+    }
+}
+
+/// The token of `Authorization: Bearer TOKEN`; the scheme's case does not matter.
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    let value = headers.get(AUTHORIZATION)?.as_bytes();
+    let (scheme, token) = value.split_at_checked(b"bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii_start())
+}
+
+fn read_file(path: &Path) -> Result<Vec<Hash>, KeyError> {
+    let mut text = String::new();
+    let file = File::open(path).map_err(KeyError::Read)?;
+    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(KeyError::Read)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(KeyError::TooLarge(FILE_BYTES_MAX));
+    }
+    let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
+    let keys = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let malformed = |line| KeyError::MalformedLine { line, max: KEY_CHARS_MAX };
+    let hashes =
+        keys.map(|(line, key)| hash_of(key).ok_or(malformed(line))).collect::<Result<Vec<_>, _>>()?;
+    match hashes.len() {
+        0 => Err(KeyError::Empty),
+        count if count > KEYS_MAX => Err(KeyError::TooMany(KEYS_MAX)),
+        _ => Ok(hashes),
+    }
+}
+
+/// `None` for a text that no header could carry.
+fn hash_of(key: &str) -> Option<Hash> {
+    let valid = (1..=KEY_CHARS_MAX).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic());
+    valid.then(|| Sha256::digest(key).into())
+}
+
+/// The ring that is in force now, replaced as a whole when the key file is read again.
+#[derive(Debug, Clone)]
+pub(crate) struct KeyStore(watch::Receiver<Arc<KeyRing>>);
+
+impl KeyStore {
+    /// Reads the keys, and starts to listen for reloads where there is a file.
+    pub(crate) fn build(
+        config: &KeyConfig,
+        reload: Reload,
+        tasks: &Tasks,
+        metrics: KeyMetrics,
+    ) -> Result<Self, Error> {
+        let (ring, store) = watch::channel(Arc::new(KeyRing::read(config)?));
+        if let Some(path) = config.file.clone() {
+            let reloader = Reloader { config: config.clone(), path, ring, tasks: tasks.clone(), metrics };
+            tasks.spawn("key reload", tito_runtime::OnError::Stop, reloader.run(reload));
+        }
+        Ok(Self(store))
+    }
+
+    /// Judges a request by the keys in force.
+    pub(crate) fn judge(&self, headers: &HeaderMap) -> Verdict {
+        let ring = Arc::clone(&self.0.borrow());
+        ring.judge(headers)
+    }
+}
+
+/// Reads the key file again when told to; a file that cannot be used changes nothing.
+struct Reloader {
+    config: KeyConfig,
+    path: PathBuf,
+    ring: watch::Sender<Arc<KeyRing>>,
+    tasks: Tasks,
+    metrics: KeyMetrics,
+}
+
+impl Reloader {
+    async fn run(self, mut reload: Reload) -> anyhow::Result<()> {
+        loop {
+            reload.requested().await;
+            let config = self.config.clone();
+            let path = self.path.display();
+            match self.tasks.spawn_blocking("read keys", move || KeyRing::read(&config)).await? {
+                Ok(ring) => {
+                    info!(file = %path, keys = ring.0.len(), "keys reloaded");
+                    self.metrics.reloaded();
+                    self.ring.send_replace(Arc::new(ring));
+                }
+                Err(error) => {
+                    error!(file = %path, error = %Chain(&error), "keys not reloaded, the old ones stay");
+                    self.metrics.reload_failed();
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+use std::fs;
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::Secret;
+
+fn config(keys: &[&str], file: Option<PathBuf>) -> KeyConfig {
+    let keys = keys.iter().map(|key| Secret::new((*key).to_owned())).collect();
+    KeyConfig { keys, file, metrics_open: false }
+}
+
+fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+    pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+}
+
+#[test]
+fn a_key_is_taken_from_either_header() {
+    let ring = KeyRing::read(&config(&["alpha", "beta"], None)).unwrap();
+    for (pairs, expected) in [
+        (vec![], Verdict::Missing),
+        (vec![("authorization", "Bearer alpha")], Verdict::Granted),
+        (vec![("authorization", "bearer beta")], Verdict::Granted),
+        (vec![("authorization", "BEARER  beta")], Verdict::Granted),
+        (vec![("x-api-key", "beta")], Verdict::Granted),
+        (vec![("authorization", "Bearer wrong"), ("x-api-key", "alpha")], Verdict::Granted),
+        (vec![("authorization", "Basic abc"), ("x-api-key", "alpha")], Verdict::Granted),
+        (vec![("authorization", "Basic alpha")], Verdict::Missing),
+        (vec![("authorization", "alpha")], Verdict::Missing),
+        (vec![("authorization", "Bearer")], Verdict::Missing),
+        (vec![("authorization", "Bearer ")], Verdict::Wrong),
+        (vec![("authorization", "Bearer alph")], Verdict::Wrong),
+        (vec![("authorization", "Bearer alpha beta")], Verdict::Wrong),
+        (vec![("authorization", "Bearer Alpha")], Verdict::Wrong),
+        (vec![("x-api-key", "")], Verdict::Wrong),
+    ] {
+        assert_eq!(ring.judge(&headers(&pairs)), expected, "{pairs:?}");
+    }
+}
+
+#[test]
+fn without_keys_everyone_may_ask() {
+    let ring = KeyRing::read(&config(&[], None)).unwrap();
+    assert_eq!(ring.judge(&HeaderMap::new()), Verdict::Granted);
+}
+
+#[track_caller]
+fn check_file(text: impl AsRef<[u8]>, expected: Result<usize, &str>) {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("keys");
+    fs::write(&path, text).unwrap();
+    let read = KeyRing::read(&config(&[], Some(path)));
+    match (read, expected) {
+        (Ok(ring), Ok(count)) => assert_eq!(ring.0.len(), count),
+        (Err(error), Err(expected)) => {
+            let chain = Chain(&error).to_string();
+            assert!(chain.contains(expected), "{chain}");
+        }
+        (read, expected) => panic!("{read:?}, expected {expected:?}"),
+    }
+}
+
+#[test]
+fn a_key_file_holds_one_key_per_line() {
+    check_file("one\n", Ok(1));
+    check_file("# team a\none\r\n\n  two  \n#three", Ok(2));
+    check_file("", Err("holds no key"));
+    check_file("# nothing\n\n", Err("holds no key"));
+    check_file("good\ntwo words\n", Err("line 2 is not"));
+    check_file("k".repeat(KEY_CHARS_MAX + 1), Err("line 1 is not"));
+    check_file("schlüssel", Err("line 1 is not"));
+    check_file(b"\xff\xfe", Err("cannot be read"));
+    check_file("k\n".repeat(KEYS_MAX + 1), Err("more than 1024 keys"));
+    check_file("k\n".repeat(FILE_BYTES_MAX as usize), Err("is larger than"));
+}
+
+#[test]
+fn a_bad_source_is_named_and_no_key_is_shown() {
+    let error = KeyRing::read(&config(&["fine", "not fine"], None)).unwrap_err();
+    let chain = Chain(&error).to_string();
+    assert_eq!(chain, "key number 2: is not 1 to 1024 visible ASCII characters");
+    let missing = KeyRing::read(&config(&[], Some("/nonexistent/keys".into()))).unwrap_err();
+    assert!(Chain(&missing).to_string().starts_with("key file /nonexistent/keys: cannot be read: "));
+    let shown = format!("{:?} {:?}", config(&["hidden"], None), KeyRing::read(&config(&["hidden"], None)));
+    assert!(!shown.contains("hidden"), "{shown}");
+}

@@ -1,0 +1,40 @@
+//! The HTTP server: routes over one engine, errors, keys, streaming.
+//!
+//! [`FrontendConfig::build`] binds the socket and accepts nothing yet; [`Frontend::run`] serves until the shutdown
+//! sequence ends. This crate knows status codes and nothing of workers: below it is one [`BoxEngine`], beside it the
+//! [`Format`]s that know the clients' JSON.
+//!
+//! [`BoxEngine`]: tito_engine::BoxEngine
+//! [`Format`]: tito_formats::Format
+
+mod app;
+mod config;
+mod door;
+mod error;
+mod generate;
+mod health;
+mod keys;
+mod metrics;
+mod models;
+mod openapi;
+mod record;
+mod reply;
+mod route;
+mod router;
+mod server;
+mod status;
+
+pub use app::{FormatRoute, Parts};
+pub use config::{
+    BODY_BYTES_MAX, CLIENT_STALL_TIMEOUT, CONNECTIONS_MAX, FrontendConfig, H2_PING_INTERVAL, H2_STREAMS_MAX,
+    HANDSHAKE_TIMEOUT, HEADER_BYTES_MAX, HEADER_TIMEOUT, HEADERS_MAX, IDLE_TIMEOUT, INLINE_BIND_BYTES_MAX,
+    KeyConfig, LARGE_BINDS_MAX, Limits, Secret, Timeouts, TlsConfig,
+};
+pub use error::{Error, KeyError, TlsError};
+pub use route::Route;
+pub use server::{Exit, Frontend};
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::DOCUMENT;
+use crate::route::{BUILT_IN, Route};
+
+const GENERATE: &str = include_str!("../../../../docs/generate.md");
+const COMPLETIONS: &str = include_str!("../../../../docs/completions.md");
+
+fn document() -> Value {
+    serde_json::from_str(DOCUMENT).expect("the document is JSON")
+}
+
+#[test]
+fn every_route_is_described_and_nothing_else() {
+    let built_in = BUILT_IN.map(|(path, _)| format!("GET {}", path.replace("{*", "{")));
+    let formats = ["POST /inference/v1/generate", "POST /v1/completions"].map(str::to_owned);
+    let served: BTreeSet<String> = built_in.into_iter().chain(formats).collect();
+    let document = document();
+    let described: BTreeSet<String> = document["paths"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .flat_map(|(path, item)| {
+            item.as_object().unwrap().keys().map(move |method| format!("{} {path}", method.to_uppercase()))
+        })
+        .collect();
+    assert_eq!(described, served);
+}
+
+#[test]
+fn only_health_is_described_as_open() {
+    for (path, item) in document()["paths"].as_object().unwrap() {
+        let open = item["get"]["security"] == serde_json::json!([]);
+        let health = matches!(Route::built_in(path), Route::Live | Route::Ready);
+        assert_eq!(open, health, "{path}");
+    }
+}
+
+#[test]
+fn every_reference_leads_somewhere() {
+    fn visit(document: &Value, value: &Value, found: &mut usize) {
+        match value {
+            Value::Object(members) => {
+                if let Some(reference) = members.get("$ref").and_then(Value::as_str) {
+                    let pointer = reference.strip_prefix('#').expect("references stay inside");
+                    assert!(document.pointer(pointer).is_some(), "{reference} leads nowhere");
+                    *found += 1;
+                }
+                members.values().for_each(|member| visit(document, member, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| visit(document, item, found)),
+            _ => {}
+        }
+    }
+    let document = document();
+    let mut found = 0;
+    visit(&document, &document, &mut found);
+    assert!(found > 20);
+}
+
+/// The schema of a field, down a path such as `sampling_params.top_p`.
+fn lookup<'a>(document: &'a Value, schema: &str, path: &str) -> Option<&'a Value> {
+    let follow = |value: &'a Value| match value["$ref"].as_str() {
+        Some(reference) => document.pointer(reference.trim_start_matches('#')),
+        None => Some(value),
+    };
+    let mut value = &document["components"]["schemas"][schema];
+    for name in path.split('.') {
+        value = follow(value)?["properties"].get(name)?;
+    }
+    follow(value)
+}
+
+#[test]
+fn every_field_that_takes_effect_is_described() {
+    let document = document();
+    for (page, schema) in [(GENERATE, "GenerateRequest"), (COMPLETIONS, "CompletionRequest")] {
+        let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | executed |"));
+        let mut rows = rows.peekable();
+        assert!(rows.peek().is_some(), "no rows for {schema}");
+        for (path, _) in rows {
+            assert!(lookup(&document, schema, path).is_some(), "{path} is missing from {schema}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode};
+use prometheus_client::metrics::gauge::Gauge;
+use tito_formats::{Bound, Usage};
+use tito_runtime::{Chain, Stage};
+use tito_types::{Delta, EngineError, RequestId};
+use tokio::time::Instant;
+use tracing::{error, info, warn};
+
+use crate::app::{App, Endpoint};
+use crate::door::Arrival;
+use crate::metrics::Delivery;
+use crate::reply::X_REQUEST_ID;
+use crate::status::{ApiError, Code, Door, Failure, rescue};
+
+/// What is written down about one generation request: its metrics and its access line.
+///
+/// Ends exactly once. Dropped before it was ended, it knows why: the client left, the drain was over, or a bug.
+pub(crate) struct Record {
+    app: Arc<App>,
+    endpoint: Arc<Endpoint>,
+    started: Instant,
+    id: RequestId,
+    model: Option<String>,
+    delivery: Delivery,
+    first_token_after: Option<Duration>,
+    last_token: Option<Instant>,
+    usage: Usage,
+    ended: bool,
+    _in_flight: InFlight,
+}
+
+/// One request in flight; dropping it is the only way to release it.
+struct InFlight(Gauge);
+
+impl InFlight {
+    fn begin(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl Record {
+    pub(crate) fn begin(app: &Arc<App>, endpoint: &Arc<Endpoint>, arrival: &Arrival) -> Self {
+        Self {
+            app: Arc::clone(app),
+            endpoint: Arc::clone(endpoint),
+            started: arrival.started,
+            id: arrival.id.clone(),
+            model: None,
+            delivery: Delivery::Unary,
+            first_token_after: None,
+            last_token: None,
+            usage: Usage::default(),
+            ended: false,
+            _in_flight: InFlight::begin(&endpoint.metrics.in_flight),
+        }
+    }
+
+    /// The body was understood: from now on the request has its final id, its model and its delivery.
+    pub(crate) fn bound(&mut self, bound: &Bound) {
+        self.id = bound.id.clone();
+        self.model = bound.requests.first().map(|request| request.model.clone());
+        self.delivery = if bound.stream { Delivery::Stream } else { Delivery::Unary };
+    }
+
+    /// The request's id, ready for a header.
+    pub(crate) fn id_header(&self) -> HeaderValue {
+        HeaderValue::from_str(self.id.as_str()).expect("a request id is visible ASCII")
+    }
+
+    /// Times one delta.
+    pub(crate) fn delta(&mut self, delta: &Delta) {
+        let tokens = delta.token_ids.len();
+        if tokens == 0 {
+            return;
+        }
+        let now = Instant::now();
+        if let Some(last) = self.last_token {
+            self.endpoint.metrics.gap(now - last, tokens);
+        } else if self.delivery == Delivery::Stream || delta.finish.is_none() {
+            let after = now - self.started;
+            self.endpoint.metrics.time_to_first_token.observe(after);
+            self.first_token_after = Some(after);
+        }
+        self.last_token = Some(now);
+    }
+
+    /// Takes over the exchange's counts; they only grow.
+    pub(crate) fn usage(&mut self, usage: Usage) {
+        self.usage = usage;
+    }
+
+    /// Bytes of the request's body.
+    pub(crate) fn received(&self, bytes: usize) {
+        self.endpoint.metrics.bytes_received.inc_by(bytes as u64);
+    }
+
+    /// Bytes of the reply's body.
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.endpoint.metrics.bytes_sent.inc_by(bytes as u64);
+    }
+
+    /// What the client is told about a failure; what is not for the client is logged here, once.
+    pub(crate) fn rescue(&self, failure: &Failure) -> ApiError {
+        let told = rescue(failure);
+        match failure {
+            Failure::Engine(EngineError::Draining) | Failure::Refused(_) => {}
+            Failure::Engine(error) if told.status.is_server_error() => {
+                warn!(id = %self.id, code = told.code.as_str(), error = %Chain(error), "request failed");
+            }
+            Failure::Door(Door::Bug) => {
+                error!(id = %self.id, code = told.code.as_str(), "request failed by a bug");
+            }
+            Failure::Engine(_) | Failure::Door(_) => {}
+        }
+        told
+    }
+
+    /// Ends the request with a failure that the client can still be told.
+    pub(crate) fn refuse(mut self, failure: &Failure) -> Response {
+        let told = self.rescue(failure);
+        self.end(told.status, Some(told.code));
+        let id = self.id_header();
+        let mut response = told.into_response();
+        response.headers_mut().insert(X_REQUEST_ID, id);
+        response
+    }
+
+    /// Ends the request. `code` is absent when nothing failed.
+    pub(crate) fn end(&mut self, status: StatusCode, code: Option<Code>) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        let metrics = &self.endpoint.metrics;
+        let elapsed = self.started.elapsed();
+        self.app.metrics.request_ended(self.endpoint.route, status, code);
+        metrics.duration.observe(elapsed);
+        metrics.prompt_tokens.inc_by(self.usage.prompt_tokens);
+        metrics.cached_tokens.inc_by(self.usage.cached_tokens.unwrap_or(0));
+        metrics.output_tokens.inc_by(self.usage.completion_tokens);
+        info!(
+            target: "access",
+            id = self.id.as_str(),
+            route = self.endpoint.route.as_str(),
+            model = self.model.as_deref(),
+            status = status.as_u16(),
+            code = code.map(Code::as_str),
+            prompt_tokens = self.usage.prompt_tokens,
+            cached_tokens = self.usage.cached_tokens,
+            output_tokens = self.usage.completion_tokens,
+            duration_ms = millis(elapsed),
+            ttft_ms = self.first_token_after.map(millis),
+            "request"
+        );
+    }
+
+    /// Ends the request with a failure that nobody can be told any more.
+    pub(crate) fn lose(&mut self, door: Door) {
+        if door == Door::ClientGone {
+            self.app.metrics.disconnected(self.delivery);
+        }
+        let told = rescue(&Failure::Door(door));
+        self.end(told.status, Some(told.code));
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        self.lose(if thread::panicking() {
+            Door::Bug
+        } else if self.app.shutdown.stage() == Stage::Forced {
+            Door::Forced
+        } else {
+            Door::ClientGone
+        });
+    }
+}
+
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}

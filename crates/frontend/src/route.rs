@@ -1,0 +1,75 @@
+use prometheus_client::encoding::{EncodeLabelValue, LabelValueEncoder};
+
+/// What a request asked for, as a metric label and a log field: bounded, whatever clients send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Route {
+    /// vLLM's token-in, token-out generate.
+    Generate,
+    /// OpenAI completions.
+    Completions,
+    /// The list of models.
+    Models,
+    /// One model.
+    Model,
+    /// Liveness.
+    Live,
+    /// Readiness.
+    Ready,
+    /// Metrics.
+    Metrics,
+    /// The description of the interface.
+    OpenApi,
+    /// The release.
+    Version,
+    /// Anything else.
+    Unknown,
+}
+
+/// Every built-in path. What the formats add is in [`FormatRoute`](crate::FormatRoute).
+pub(crate) const BUILT_IN: [(&str, Route); 12] = [
+    ("/v1/models", Route::Models),
+    ("/v1/models/{*id}", Route::Model),
+    ("/live", Route::Live),
+    ("/healthz", Route::Live),
+    ("/liveness", Route::Live),
+    ("/ready", Route::Ready),
+    ("/readyz", Route::Ready),
+    ("/readiness", Route::Ready),
+    ("/health", Route::Ready),
+    ("/metrics", Route::Metrics),
+    ("/openapi.json", Route::OpenApi),
+    ("/version", Route::Version),
+];
+
+impl Route {
+    /// The built-in route of a request's path.
+    pub(crate) fn built_in(path: &str) -> Self {
+        let exact = BUILT_IN.iter().find(|(known, _)| *known == path).map(|(_, route)| *route);
+        exact.unwrap_or_else(|| match path.strip_prefix("/v1/models/") {
+            Some(id) if !id.is_empty() => Self::Model,
+            _ => Self::Unknown,
+        })
+    }
+
+    /// The label value.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Generate => "generate",
+            Self::Completions => "completions",
+            Self::Models => "models",
+            Self::Model => "model",
+            Self::Live => "live",
+            Self::Ready => "ready",
+            Self::Metrics => "metrics",
+            Self::OpenApi => "openapi",
+            Self::Version => "version",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl EncodeLabelValue for Route {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> std::fmt::Result {
+        self.as_str().encode(encoder)
+    }
+}

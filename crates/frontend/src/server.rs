@@ -1,0 +1,153 @@
+//! Sockets: the accept loop, connections, TLS, and the way out.
+
+mod accept;
+mod client;
+mod connection;
+mod executor;
+mod io;
+mod tls;
+
+pub(crate) use client::Client;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use prometheus_client::registry::Registry;
+use tito_runtime::Stage;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::info;
+
+use crate::app::{App, Endpoint, Parts, now_unix_seconds};
+use crate::config::{FrontendConfig, LARGE_BINDS_MAX};
+use crate::error::Error;
+use crate::keys::KeyStore;
+use crate::metrics::Metrics;
+use crate::route::BUILT_IN;
+use crate::router::router;
+
+/// How serving ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Everything in flight had finished.
+    Clean,
+    /// So many generation requests were dropped at the end of the drain.
+    Forced(usize),
+}
+
+/// A bound socket with everything behind it. Accepts nothing until it runs.
+pub struct Frontend {
+    app: Arc<App>,
+    listener: TcpListener,
+    local_addr: SocketAddr,
+    tls: Option<TlsAcceptor>,
+    connections_max: usize,
+}
+
+impl FrontendConfig {
+    /// Reads keys and certificates, registers metrics, and binds the socket last.
+    pub async fn build(self, parts: Parts, registry: &mut Registry) -> Result<Frontend, Error> {
+        check_paths(&parts)?;
+        let tls = self.tls.as_ref().map(tls::acceptor).transpose()?;
+        let metrics = Metrics::register(registry);
+        let keys = KeyStore::build(&self.keys, parts.reload, &parts.tasks, metrics.keys())?;
+        let endpoints = parts.formats.into_iter().map(|format| {
+            let metrics = metrics.route(format.route);
+            Arc::new(Endpoint { path: format.path, route: format.route, format: format.format, metrics })
+        });
+        let app = App {
+            engine: parts.engine,
+            catalog: parts.catalog,
+            endpoints: endpoints.collect(),
+            shutdown: parts.shutdown,
+            tasks: parts.tasks,
+            keys,
+            limits: self.limits,
+            timeouts: self.timeouts,
+            sampling_defaults: self.sampling_defaults,
+            strict: self.strict,
+            stream_ping: self.stream_ping,
+            metrics_open: self.keys.metrics_open,
+            large_binds: Arc::new(Semaphore::new(LARGE_BINDS_MAX)),
+            created_unix_seconds: now_unix_seconds(),
+            metrics,
+        };
+        let listen = self.listen;
+        let listener = TcpListener::bind(listen).await.map_err(|source| Error::Listen(listen, source))?;
+        let local_addr = listener.local_addr().map_err(|source| Error::Listen(listen, source))?;
+        let connections_max = self.limits.connections;
+        Ok(Frontend { app: Arc::new(app), listener, local_addr, tls, connections_max })
+    }
+}
+
+fn check_paths(parts: &Parts) -> Result<(), Error> {
+    let mut taken: Vec<&str> = BUILT_IN.iter().map(|(path, _)| *path).collect();
+    for format in &parts.formats {
+        if taken.contains(&format.path) {
+            return Err(Error::Path(format.path));
+        }
+        taken.push(format.path);
+    }
+    Ok(())
+}
+
+impl Frontend {
+    /// The bound address, its port filled in.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// Every route as a value, without a socket. `registry` is what `/metrics` shows.
+    pub fn router(&self, registry: &Arc<Registry>) -> Router {
+        router(&self.app, registry)
+    }
+
+    /// Serves until the shutdown sequence ends: new work is refused while draining, work in flight finishes, and
+    /// what is left when the stage is forced is dropped. The socket stays open until then, so that liveness holds.
+    pub async fn run(self, registry: Arc<Registry>) -> Exit {
+        let Self { app, listener, local_addr, tls, connections_max } = self;
+        let busy = TaskTracker::new();
+        let server = Arc::new(Server {
+            router: router(&app, &registry),
+            app: Arc::clone(&app),
+            tls,
+            busy: busy.clone(),
+            end: CancellationToken::new(),
+        });
+        let connections = TaskTracker::new();
+        info!(address = %local_addr, tls = server.tls.is_some(), "listening");
+        let exit = tokio::select! {
+            biased;
+            () = drained(&app, &busy) => Exit::Clean,
+            () = app.shutdown.reached(Stage::Forced) => Exit::Forced(app.generations_in_flight()),
+            () = accept::serve(listener, connections_max, &server, &connections) => Exit::Clean,
+        };
+        server.end.cancel();
+        connections.close();
+        connections.wait().await;
+        info!(?exit, "stopped listening");
+        exit
+    }
+}
+
+/// Resolves when new work is refused and every connection that had any is done, to the last byte.
+async fn drained(app: &App, busy: &TaskTracker) {
+    app.shutdown.reached(Stage::Draining).await;
+    busy.close();
+    busy.wait().await;
+}
+
+/// What connections share.
+pub(crate) struct Server {
+    app: Arc<App>,
+    router: Router,
+    tls: Option<TlsAcceptor>,
+    /// One token per connection that has had a request.
+    busy: TaskTracker,
+    /// Drops every connection.
+    end: CancellationToken,
+}

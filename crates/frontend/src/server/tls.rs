@@ -1,0 +1,52 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tokio_rustls::TlsAcceptor;
+
+use crate::config::TlsConfig;
+use crate::error::{Error, TlsError};
+
+/// Reads the files; everything that can be wrong with them is found here.
+pub(super) fn acceptor(config: &TlsConfig) -> Result<TlsAcceptor, Error> {
+    let at = |path: &Path| {
+        let path = path.to_owned();
+        move |source| Error::Tls { path, source }
+    };
+    let provider = Arc::new(ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(TlsError::Unusable)
+        .map_err(at(&config.certificate))?;
+    let builder = match &config.client_ca {
+        None => builder.with_no_client_auth(),
+        Some(path) => builder.with_client_cert_verifier(verifier(path, provider).map_err(at(path))?),
+    };
+    let chain = certificates(&config.certificate).map_err(at(&config.certificate))?;
+    let key = PrivateKeyDer::from_pem_file(&config.key).map_err(TlsError::Pem).map_err(at(&config.key))?;
+    let mut tls =
+        builder.with_single_cert(chain, key).map_err(TlsError::Unusable).map_err(at(&config.key))?;
+    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(tls)))
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let certificates = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(TlsError::Pem)?;
+    if certificates.is_empty() { Err(TlsError::Empty) } else { Ok(certificates) }
+}
+
+/// Admits clients whose certificate one of these authorities has signed.
+fn verifier(path: &Path, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        roots.add(certificate).map_err(TlsError::Unusable)?;
+    }
+    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().map_err(TlsError::Verifier)
+}

@@ -1,0 +1,185 @@
+//! What the tests of this crate share: a toy format, engines that do as told, and a raw HTTP client.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use serde_json::Value;
+use tito_engine::{BoxEngine, Engine};
+use tito_runtime::{OnError, ReloadTrigger, Shutdown, ShutdownConfig, Tasks, Trigger, registry, reload};
+use tito_types::{Catalog, CatalogModel};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tower::ServiceExt;
+
+use crate::{Exit, FormatRoute, Frontend, FrontendConfig, Parts, Route};
+
+pub(crate) mod engines;
+pub(crate) mod raw;
+pub(crate) mod toy;
+
+/// A bound that is never met when things go right.
+pub(crate) const SOON: Duration = Duration::from_secs(60);
+/// Longer than any test.
+pub(crate) const NEVER: Duration = Duration::from_secs(3_600);
+
+/// A frontend that does not run yet, and every handle to it.
+pub(crate) struct Setup {
+    pub(crate) frontend: Frontend,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) catalog: watch::Sender<Arc<Catalog>>,
+    pub(crate) trigger: Trigger,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) reload: ReloadTrigger,
+    pub(crate) tasks: Tasks,
+}
+
+/// A frontend over `engine` with the toy format as both generation routes.
+pub(crate) async fn setup(engine: impl Engine) -> Setup {
+    setup_with(engine, |_| {}).await.expect("the defaults can be built")
+}
+
+pub(crate) async fn setup_with(
+    engine: impl Engine,
+    configure: impl FnOnce(&mut FrontendConfig),
+) -> Result<Setup, crate::Error> {
+    let mut registry = registry();
+    let (sequence, shutdown, trigger) = ShutdownConfig { unready: NEVER, drain: NEVER }.build();
+    let tasks = Tasks::new(trigger.clone(), &mut registry);
+    tasks.spawn("shutdown", OnError::Log, async {
+        sequence.run().await;
+        Ok(())
+    });
+    let (reload_trigger, reload) = reload();
+    let (catalog, catalog_view) = watch::channel(Arc::new(one_model()));
+    let format = |path, route| FormatRoute { path, route, format: Box::new(toy::Toy) };
+    let parts = Parts {
+        engine: BoxEngine::new(engine),
+        catalog: catalog_view,
+        formats: vec![
+            format("/inference/v1/generate", Route::Generate),
+            format("/v1/completions", Route::Completions),
+        ],
+        shutdown: shutdown.clone(),
+        reload,
+        tasks: tasks.clone(),
+    };
+    let mut config = FrontendConfig::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    configure(&mut config);
+    let frontend = config.build(parts, &mut registry).await?;
+    let registry = Arc::new(registry);
+    Ok(Setup { frontend, registry, catalog, trigger, shutdown, reload: reload_trigger, tasks })
+}
+
+pub(crate) fn one_model() -> Catalog {
+    let model = CatalogModel {
+        names: vec!["toy".to_owned(), "org/alias".to_owned()],
+        source: "org/toy".to_owned(),
+        max_model_len: 64,
+        n_max: 4,
+        routable: true,
+    };
+    Catalog { models: vec![model], reasons: Vec::new() }
+}
+
+impl Setup {
+    pub(crate) fn router(&self) -> Router {
+        self.frontend.router(&self.registry)
+    }
+
+    /// One request without a socket.
+    pub(crate) async fn ask(&self, request: Request<Body>) -> Response<Body> {
+        let answered = timeout(SOON, self.router().oneshot(request)).await.expect("an answer");
+        answered.expect("the router has no errors of its own")
+    }
+
+    /// Runs it on its socket.
+    pub(crate) fn run(self) -> Running {
+        let Self { frontend, registry, trigger, shutdown, tasks, .. } = self;
+        let addr = frontend.local_addr();
+        let exit = tasks.spawn_owned("frontend", frontend.run(Arc::clone(&registry)));
+        Running { addr, registry, trigger, shutdown, tasks, exit }
+    }
+}
+
+/// A frontend that serves.
+pub(crate) struct Running {
+    pub(crate) addr: SocketAddr,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) trigger: Trigger,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) tasks: Tasks,
+    pub(crate) exit: JoinHandle<Exit>,
+}
+
+impl Running {
+    /// Waits until a line of the metrics says so.
+    pub(crate) async fn wait_for_metric(&self, line: &str) {
+        wait_until(line, || metrics_text(&self.registry).lines().any(|found| found == line)).await;
+    }
+
+    /// How it ended, and that nothing of it is left.
+    pub(crate) async fn ended(self) -> Exit {
+        let exit = timeout(SOON, self.exit).await.expect("it ends").expect("it does not panic");
+        timeout(SOON, self.tasks.stop()).await.expect("every task ends");
+        assert!(metrics_text(&self.registry).contains("tito_frontend_connections_open 0\n"));
+        exit
+    }
+}
+
+pub(crate) fn metrics_text(registry: &Registry) -> String {
+    let mut text = String::new();
+    encode(&mut text, registry).unwrap();
+    text
+}
+
+/// Waits for a condition that other tasks bring about, giving way to them between looks.
+pub(crate) async fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let wait = async {
+        while !holds() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(SOON, wait).await.unwrap_or_else(|_| panic!("never came true: {what}"));
+}
+
+pub(crate) fn post(path: &str, body: impl Into<Body>) -> Request<Body> {
+    Request::post(path).header("content-type", "application/json").body(body.into()).unwrap()
+}
+
+pub(crate) fn get(path: &str) -> Request<Body> {
+    Request::get(path).body(Body::empty()).unwrap()
+}
+
+pub(crate) async fn bytes_of(response: Response<Body>) -> Vec<u8> {
+    response.into_body().collect().await.unwrap().to_bytes().to_vec()
+}
+
+pub(crate) async fn json_of(response: Response<Body>) -> Value {
+    serde_json::from_slice(&bytes_of(response).await).expect("a JSON body")
+}
+
+/// The code of an error answer, after checking that it is in the envelope.
+pub(crate) async fn code_of(response: Response<Body>) -> String {
+    assert_eq!(response.headers()["content-type"], "application/json");
+    assert!(response.headers().contains_key("x-request-id"));
+    let body = json_of(response).await;
+    check_envelope(&body);
+    body["error"]["code"].as_str().unwrap().to_owned()
+}
+
+#[track_caller]
+pub(crate) fn check_envelope(body: &Value) {
+    let error = body["error"].as_object().unwrap_or_else(|| panic!("no envelope: {body}"));
+    let keys: Vec<&str> = error.keys().map(String::as_str).collect();
+    assert_eq!(keys, ["message", "type", "param", "code"]);
+    assert!(error["message"].is_string() && error["type"].is_string() && error["code"].is_string(), "{body}");
+    assert!(error["param"].is_string() || error["param"].is_null(), "{body}");
+}

@@ -1,0 +1,11 @@
+//! The frontend as its clients see it, by theme.
+
+mod access;
+mod calls;
+mod disconnect;
+mod h2;
+mod keys;
+mod limits;
+mod shutdown;
+mod streaming;
+mod tls;

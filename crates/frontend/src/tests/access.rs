@@ -1,0 +1,108 @@
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use http_body_util::BodyExt;
+use tito_engine::fake::tokens;
+use tito_types::{EngineError, WorkerId};
+use tracing::subscriber::set_default;
+
+use crate::testing::engines::{held, quick, scripted};
+use crate::testing::{bytes_of, get, post, setup, setup_with};
+use crate::{KeyConfig, Secret};
+
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Lines {
+    /// Captures what this thread logs; a test's runtime has no other.
+    fn capture(&self) -> tracing::subscriber::DefaultGuard {
+        let lines = self.clone();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).without_time();
+        set_default(subscriber.with_writer(move || lines.clone()).finish())
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+const SECRET_PROMPT: &str = r#"{"request_id":"r-1","prompts":[[31337]]}"#;
+
+#[tokio::test]
+async fn a_request_leaves_one_line_with_what_it_was_and_cost() {
+    let lines = Lines::default();
+    let _capturing = lines.capture();
+    let setup = setup(quick()).await;
+    bytes_of(setup.ask(post("/v1/completions", SECRET_PROMPT)).await).await;
+    let text = lines.text();
+    assert_eq!(text.lines().count(), 1, "{text}");
+    for part in [
+        " INFO access: request ",
+        r#"id="r-1""#,
+        r#"route="completions""#,
+        r#"model="toy""#,
+        "status=200",
+        "prompt_tokens=3",
+        "cached_tokens=0",
+        "output_tokens=2",
+        "duration_ms=",
+        "ttft_ms=",
+    ] {
+        assert!(text.contains(part), "no {part} in {text}");
+    }
+    assert!(!text.contains("code=") && !text.contains("31337"), "{text}");
+}
+
+#[tokio::test]
+async fn an_engines_failure_is_logged_once_with_its_inner_words() {
+    let lines = Lines::default();
+    let _capturing = lines.capture();
+    let failure = EngineError::Engine(WorkerId::new("w7"), "CUDA error".to_owned());
+    let setup = setup(scripted(vec![Ok(tokens(0, &[1])), Err(failure)])).await;
+    bytes_of(setup.ask(post("/inference/v1/generate", r#"{"stream":true,"request_id":"r-2"}"#)).await).await;
+    let text = lines.text();
+    assert_eq!(text.lines().count(), 2, "{text}");
+    let words = r#"request failed id=r-2 code="worker_failed" error=worker w7 failed: CUDA error"#;
+    assert!(text.contains(words), "{text}");
+    assert!(text.contains(r#"status=200 code="worker_failed""#), "{text}");
+}
+
+#[tokio::test]
+async fn a_client_that_left_is_a_line_too() {
+    let lines = Lines::default();
+    let _capturing = lines.capture();
+    let (engine, mut requests) = held();
+    let setup = setup(engine).await;
+    let mut response = setup.ask(post("/inference/v1/generate", r#"{"stream":true}"#)).await;
+    let accepted = requests.recv().await.unwrap();
+    accepted.deltas.send(Ok(tokens(0, &[1, 2]))).unwrap();
+    response.body_mut().frame().await.unwrap().unwrap();
+    assert!(lines.text().is_empty());
+    drop(response);
+    let text = lines.text();
+    assert!(text.contains(r#"status=499 code="client_gone""#) && text.contains("output_tokens=2"), "{text}");
+}
+
+#[tokio::test]
+async fn probes_and_keys_leave_no_trace() {
+    let lines = Lines::default();
+    let _capturing = lines.capture();
+    let keys = KeyConfig { keys: vec![Secret::new("hidden-key".to_owned())], ..KeyConfig::default() };
+    let setup = setup_with(quick(), |config| config.keys = keys).await.unwrap();
+    for path in ["/live", "/ready", "/v1/models", "/nowhere"] {
+        let mut request = get(path);
+        request.headers_mut().insert("x-api-key", "another-key".parse().unwrap());
+        setup.ask(request).await;
+    }
+    assert_eq!(lines.text(), "");
+}

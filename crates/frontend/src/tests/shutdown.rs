@@ -1,0 +1,132 @@
+use std::time::Duration;
+
+use tito_engine::fake::last;
+use tito_runtime::Stage;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::Exit;
+use crate::testing::engines::{held, quick};
+use crate::testing::raw::{Raw, get_text, post_text};
+use crate::testing::{Running, SOON, setup, setup_with};
+
+const GENERATE: &str = "/inference/v1/generate";
+
+async fn ask(running: &Running, text: &str) -> crate::testing::raw::Reply {
+    let mut client = Raw::connect(running.addr).await;
+    client.send(text).await;
+    client.reply().await
+}
+
+/// Moves one stage and waits until the frontend sees it.
+async fn next_stage(running: &Running, stage: Stage) {
+    running.trigger.fire("test");
+    timeout(SOON, running.shutdown.reached(stage)).await.expect("the stage is reached");
+}
+
+#[tokio::test]
+async fn unready_only_says_so() {
+    let running = setup(quick()).await.run();
+    assert_eq!(ask(&running, &get_text("/ready")).await.status(), 200);
+    next_stage(&running, Stage::Unready).await;
+    let ready = ask(&running, &get_text("/ready")).await;
+    assert_eq!(ready.status(), 503);
+    assert!(ready.text().contains(r#""reasons":["draining"]"#), "{}", ready.text());
+    assert_eq!(ask(&running, &get_text("/live")).await.status(), 200);
+    assert_eq!(ask(&running, &post_text(GENERATE, "{}")).await.status(), 200);
+}
+
+#[tokio::test]
+async fn draining_refuses_new_work_and_finishes_the_old() {
+    let (engine, mut requests) = held();
+    let running = setup(engine).await.run();
+    let mut unary = Raw::connect(running.addr).await;
+    unary.send(post_text(GENERATE, "{}")).await;
+    let first = requests.recv().await.unwrap();
+    let mut stream = Raw::connect(running.addr).await;
+    stream.send(post_text(GENERATE, r#"{"stream":true}"#)).await;
+    let second = requests.recv().await.unwrap();
+    let mut idle = Raw::connect(running.addr).await;
+    idle.send(get_text("/live")).await;
+    assert_eq!(idle.reply().await.status(), 200);
+
+    next_stage(&running, Stage::Unready).await;
+    next_stage(&running, Stage::Draining).await;
+    assert!(idle.rest().await.is_empty(), "an idle connection is closed");
+    let refused = ask(&running, &post_text(GENERATE, "{}")).await;
+    assert_eq!(refused.status(), 503);
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert_eq!(refused.header("x-should-retry"), Some("true"));
+    assert_eq!(refused.header("connection"), Some("close"));
+    assert!(refused.text().contains(r#""code":"draining""#), "{}", refused.text());
+    let mut probe = Raw::connect(running.addr).await;
+    probe.send(get_text("/live")).await;
+    assert_eq!(probe.reply().await.status(), 200, "liveness holds while draining");
+    assert!(probe.rest().await.is_empty(), "and its connection is closed");
+    assert!(!running.exit.is_finished());
+
+    first.deltas.send(Ok(last(0, &[1], 1))).unwrap();
+    let reply = unary.reply().await;
+    assert_eq!(reply.status(), 200);
+    assert_eq!(reply.header("connection"), Some("close"));
+    assert!(unary.rest().await.is_empty());
+    assert!(!running.exit.is_finished(), "the stream is still open");
+    second.deltas.send(Ok(last(0, &[2], 1))).unwrap();
+    let rest = String::from_utf8(stream.rest().await).unwrap();
+    assert!(rest.contains("data: [2]\n\ndata: [DONE]\n\n"), "{rest}");
+    let addr = running.addr;
+    assert_eq!(running.ended().await, Exit::Clean);
+    TcpStream::connect(addr).await.expect_err("the socket is closed");
+}
+
+#[tokio::test]
+async fn with_nothing_in_flight_the_drain_is_over_at_once() {
+    let running = setup(quick()).await.run();
+    // Connected and silent: not worth waiting for.
+    let mut silent = Raw::connect(running.addr).await;
+    let mut idle = Raw::connect(running.addr).await;
+    idle.send(post_text(GENERATE, "{}")).await;
+    assert_eq!(idle.reply().await.status(), 200);
+    next_stage(&running, Stage::Unready).await;
+    next_stage(&running, Stage::Draining).await;
+    assert_eq!(running.ended().await, Exit::Clean);
+    assert!(silent.rest().await.is_empty());
+}
+
+#[tokio::test]
+async fn forced_drops_what_is_left_and_counts_it() {
+    let (engine, mut requests) = held();
+    let running = setup(engine).await.run();
+    let mut unary = Raw::connect(running.addr).await;
+    unary.send(post_text(GENERATE, "{}")).await;
+    let first = requests.recv().await.unwrap();
+    let mut stream = Raw::connect(running.addr).await;
+    stream.send(post_text(GENERATE, r#"{"stream":true}"#)).await;
+    let second = requests.recv().await.unwrap();
+    next_stage(&running, Stage::Unready).await;
+    next_stage(&running, Stage::Draining).await;
+    assert!(!running.exit.is_finished());
+    next_stage(&running, Stage::Forced).await;
+    for dropped in [first.dropped, second.dropped] {
+        timeout(SOON, dropped).await.expect("the engine's stream is dropped").expect_err("nothing is sent");
+    }
+    let forced = r#"tito_frontend_requests_total{route="generate",status="5xx",code="shutdown_forced"} 2"#;
+    running.wait_for_metric(forced).await;
+    assert_eq!(running.ended().await, Exit::Forced(2));
+    assert!(unary.rest().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_client_that_never_reads_does_not_outlast_the_drain() {
+    let (engine, _, dropped) = crate::testing::engines::endless(1_000);
+    let setup = setup_with(engine, |config| config.timeouts.client_stall = Duration::from_secs(3_600));
+    let running = setup.await.unwrap().run();
+    let mut client = Raw::connect(running.addr).await;
+    client.send(post_text(GENERATE, r#"{"stream":true}"#)).await;
+    client.head().await;
+    for stage in [Stage::Unready, Stage::Draining, Stage::Forced] {
+        next_stage(&running, stage).await;
+    }
+    assert_eq!(running.ended().await, Exit::Forced(1));
+    timeout(SOON, dropped).await.expect("the engine's stream is dropped").expect_err("nothing is sent");
+}
