@@ -1,0 +1,176 @@
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use tito_mock::{FaultSpec, KvEventsConfig, MockConfig, TlsFiles};
+
+use crate::units;
+
+/// A simulated vLLM engine. Flags that vllm-rs has mean here what they mean there.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one flag of the command line")]
+pub(crate) struct MockArgs {
+    /// Model id or path to report
+    #[arg(default_value = "mock-model")]
+    model: String,
+    /// Names clients may use: the primary one, then aliases
+    #[arg(long, value_name = "NAME", num_args = 1.., help_heading = "As vllm-rs")]
+    served_model_name: Vec<String>,
+    /// Address to listen on
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1", help_heading = "As vllm-rs")]
+    host: IpAddr,
+    /// HTTP port; 0 takes a free one and prints it
+    #[arg(long, value_name = "PORT", default_value = "0", help_heading = "As vllm-rs")]
+    port: u16,
+    /// gRPC port; 0 takes a free one and prints it
+    #[arg(long, value_name = "PORT", default_value = "0", help_heading = "As vllm-rs")]
+    grpc_port: u16,
+    /// Context length in tokens
+    #[arg(long, value_name = "TOKENS", default_value = "2048", help_heading = "As vllm-rs")]
+    max_model_len: u32,
+    /// Tokens per KV block
+    #[arg(long, value_name = "TOKENS", default_value = "32", help_heading = "As vllm-rs")]
+    block_size: u32,
+    /// KV blocks per rank
+    #[arg(long, value_name = "BLOCKS", default_value = "32768", help_heading = "As vllm-rs")]
+    num_gpu_blocks_override: u32,
+    /// Sequences that run at once, per rank
+    #[arg(long, value_name = "N", default_value = "128", help_heading = "As vllm-rs")]
+    max_num_seqs: u32,
+    /// Tokens computed in one step, per rank
+    #[arg(long, value_name = "TOKENS", default_value = "2048", help_heading = "As vllm-rs")]
+    max_num_batched_tokens: u32,
+    /// Candidates a request may ask for; -1 lifts the cap
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "20",
+        allow_negative_numbers = true,
+        help_heading = "As vllm-rs"
+    )]
+    max_logprobs: i32,
+    /// Data-parallel ranks
+    #[arg(long, value_name = "N", default_value = "1", hide_short_help = true, help_heading = "As vllm-rs")]
+    data_parallel_size: u32,
+    /// KV event settings, reported to whoever asks
+    #[arg(long, value_name = "JSON", value_parser = kv_events, help_heading = "As vllm-rs")]
+    kv_events_config: Option<KvEventsConfig>,
+    /// Let adapters be loaded
+    #[arg(long, help_heading = "As vllm-rs")]
+    enable_lora: bool,
+    /// Let the engine sleep
+    #[arg(long, hide_short_help = true, help_heading = "As vllm-rs")]
+    enable_sleep_mode: bool,
+    /// Report which tokens sampling could have chosen
+    #[arg(long, hide_short_help = true, help_heading = "As vllm-rs")]
+    return_sampling_mask: bool,
+    /// Seed of the model: mocks with one seed continue a sequence identically
+    #[arg(long, value_name = "N", default_value = "0", help_heading = "As vllm-rs")]
+    seed: u64,
+    /// How long running requests may go on after SIGTERM
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = units::duration, help_heading = "As vllm-rs")]
+    shutdown_timeout: Duration,
+    /// Certificate chain (PEM); turns TLS on for gRPC
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "ssl_keyfile",
+        hide_short_help = true,
+        help_heading = "As vllm-rs"
+    )]
+    ssl_certfile: Option<PathBuf>,
+    /// Key (PEM) of --ssl-certfile
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "ssl_certfile",
+        hide_short_help = true,
+        help_heading = "As vllm-rs"
+    )]
+    ssl_keyfile: Option<PathBuf>,
+    /// CA (PEM) that must have signed a client's certificate
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "ssl_certfile",
+        hide_short_help = true,
+        help_heading = "As vllm-rs"
+    )]
+    ssl_ca_certs: Option<PathBuf>,
+
+    /// Weight transfer backend to report, such as nccl
+    #[arg(long, value_name = "NAME", hide_short_help = true, help_heading = "Simulation")]
+    weight_transfer_backend: Option<String>,
+    /// Pretend that a KV connector is configured
+    #[arg(long, hide_short_help = true, help_heading = "Simulation")]
+    kv_connector: bool,
+    /// Speed factor: 1 is real time, 0 as fast as possible
+    #[arg(long, value_name = "FACTOR", default_value = "0", help_heading = "Simulation")]
+    speed: f64,
+    /// Time of every step
+    #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = units::duration, help_heading = "Simulation")]
+    step_time: Duration,
+    /// Added per 1000 prompt tokens computed in a step
+    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = units::duration, help_heading = "Simulation")]
+    prefill_time: Duration,
+    /// Added per sequence that decodes in a step
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = units::duration, hide_short_help = true, help_heading = "Simulation")]
+    decode_time: Duration,
+    /// Probability per token that a sequence ends by itself
+    #[arg(long, value_name = "P", default_value = "0", help_heading = "Simulation")]
+    eos_probability: f64,
+    /// A fault from the start, as /mock/faults takes it; repeat for several
+    #[arg(long, value_name = "JSON", value_parser = fault, help_heading = "Simulation")]
+    fault: Vec<FaultSpec>,
+}
+
+fn kv_events(json: &str) -> Result<KvEventsConfig, String> {
+    KvEventsConfig::parse(json).map_err(|error| error.to_string())
+}
+
+fn fault(json: &str) -> Result<FaultSpec, String> {
+    FaultSpec::parse(json).map_err(|error| error.to_string())
+}
+
+impl MockArgs {
+    pub(crate) fn into_config(self) -> MockConfig {
+        let tls = self.ssl_certfile.zip(self.ssl_keyfile).map(|(certificate, key)| TlsFiles {
+            certificate,
+            key,
+            client_authority: self.ssl_ca_certs,
+        });
+        let timing = tito_mock::Timing {
+            step: self.step_time,
+            prefill_token: self.prefill_time / 1000,
+            decode_sequence: self.decode_time,
+            speed: self.speed,
+        };
+        MockConfig {
+            grpc_listen: SocketAddr::new(self.host, self.grpc_port),
+            http_listen: SocketAddr::new(self.host, self.port),
+            tls,
+            model: self.model,
+            served_model_names: self.served_model_name,
+            max_model_len: self.max_model_len,
+            block_size: self.block_size,
+            num_gpu_blocks: self.num_gpu_blocks_override,
+            max_num_seqs: self.max_num_seqs,
+            max_num_batched_tokens: self.max_num_batched_tokens,
+            max_logprobs: self.max_logprobs,
+            data_parallel_size: self.data_parallel_size,
+            kv_events: self.kv_events_config,
+            enable_lora: self.enable_lora,
+            weight_transfer_backend: self.weight_transfer_backend,
+            enable_sleep_mode: self.enable_sleep_mode,
+            return_sampling_mask: self.return_sampling_mask,
+            kv_connector: self.kv_connector,
+            seed: self.seed,
+            eos_probability: self.eos_probability,
+            timing,
+            shutdown_timeout: self.shutdown_timeout,
+            faults: self.fault,
+            ..MockConfig::new()
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! `tito check`: the settings of serve, and where each came from.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::ArgMatches;
+use serde::Serialize;
+
+use crate::args::CheckArgs;
+use crate::layers::{Layered, Origin, is_setting};
+use crate::settings::settings;
+use crate::{process, sub};
+
+/// Settings whose value is never shown.
+const SECRETS: [&str; 1] = ["api_key"];
+
+#[derive(Serialize)]
+struct Row {
+    setting: String,
+    value: String,
+    origin: Origin,
+}
+
+pub(crate) fn run(args: &CheckArgs, argv: &[OsString]) -> ExitCode {
+    let (command, rest) = sub("check", argv);
+    let layered = match Layered::read(&command, &rest) {
+        Ok(layered) => layered,
+        Err(error) => return process::usage(&[format!("{:#}", anyhow::Error::from(error))]),
+    };
+    let rows: Vec<_> =
+        command.get_arguments().filter(|arg| is_setting(arg)).map(|arg| row(arg, &layered)).collect();
+    let problems = settings(&args.serve).err().unwrap_or_default();
+    if args.json {
+        let shown = serde_json::json!({ "settings": rows, "problems": problems });
+        println!("{shown:#}");
+    } else {
+        print!("{}", table(&rows));
+    }
+    if problems.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    process::usage(&problems)
+}
+
+fn row(arg: &clap::Arg, layered: &Layered) -> Row {
+    let id = arg.get_id().as_str();
+    let setting = arg.get_long().unwrap_or(id).to_owned();
+    Row { setting, value: value(&layered.matches, id), origin: layered.origin(id) }
+}
+
+fn value(matches: &ArgMatches, id: &str) -> String {
+    let texts: Vec<_> = matches
+        .get_raw(id)
+        .into_iter()
+        .flatten()
+        .map(
+            |text| if SECRETS.contains(&id) { "***".to_owned() } else { text.to_string_lossy().into_owned() },
+        )
+        .collect();
+    texts.join(" ")
+}
+
+fn table(rows: &[Row]) -> String {
+    let width = |of: fn(&Row) -> usize, least: usize| rows.iter().map(of).max().unwrap_or(0).max(least);
+    let (first, second) = (width(|row| row.setting.len(), 7), width(|row| row.value.len(), 5));
+    let line =
+        |setting: &str, value: &str, origin: &str| format!("{setting:first$}  {value:second$}  {origin}\n");
+    let body = rows.iter().map(|row| {
+        let origin = match row.origin {
+            Origin::Flag => "flag",
+            Origin::Env => "environment",
+            Origin::File => "file",
+            Origin::Default => "default",
+        };
+        line(&row.setting, &row.value, origin)
+    });
+    line("SETTING", "VALUE", "ORIGIN") + &body.collect::<String>()
+}

@@ -1,0 +1,32 @@
+//! The one place where the layers are put together.
+
+use std::sync::Arc;
+
+use prometheus_client::registry::Registry;
+use tito_dataplane::{Admit, AdmitConfig, AdmitMetrics, Fanout};
+use tito_engine::BoxEngine;
+use tito_fleet::{Snapshot, Wrap};
+use tito_router::{Route, RouteMetrics};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// Outside in: let in, then choose a worker. Migration and disaggregation will stand between the two.
+pub(crate) fn data_plane(
+    fleet: watch::Receiver<Arc<Snapshot>>,
+    admission: AdmitConfig,
+    draining: CancellationToken,
+    registry: &mut Registry,
+) -> BoxEngine {
+    let route_metrics = RouteMetrics::register(registry.sub_registry_with_prefix("router"));
+    let admit_metrics = AdmitMetrics::register(registry.sub_registry_with_prefix("admission"));
+    let engine = Route::new(fleet, route_metrics);
+    BoxEngine::new(Admit::new(engine, admission, draining, admit_metrics))
+}
+
+/// What belongs to one engine: several continuations of a request run on the engine that was chosen for it.
+pub(crate) fn per_engine() -> Wrap {
+    Box::new(|info, engine| {
+        let n_max = u32::try_from(info.identity.max_running_requests).unwrap_or(u32::MAX).max(1);
+        BoxEngine::new(Fanout::new(engine, n_max))
+    })
+}

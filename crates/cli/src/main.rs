@@ -1,0 +1,62 @@
+//! The `tito` binary: it reads the command line, puts the parts together and runs them.
+
+// This is the program's face: what it prints is its output.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command prints its result and its errors")]
+
+mod args;
+mod bench;
+mod check;
+mod data_plane;
+mod demo;
+mod layers;
+mod mock;
+mod process;
+mod serve;
+mod settings;
+mod units;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::FromArgMatches as _;
+
+use crate::args::{Action, Cli};
+use crate::layers::Layered;
+
+fn main() -> ExitCode {
+    let argv: Vec<OsString> = std::env::args_os().collect();
+    let cli = match parse(&argv) {
+        Ok(cli) => cli,
+        Err(layers::Error::Usage(error)) => error.exit(),
+        Err(error) => return process::usage(&[format!("{:#}", anyhow::Error::from(error))]),
+    };
+    match cli.command {
+        Action::Serve(args) => serve::run(&args),
+        Action::Check(args) => check::run(&args, &argv),
+        Action::Mock(args) => mock::run(*args),
+        Action::Demo(args) => demo::run(&args),
+        Action::Bench(args) => bench::run(*args),
+    }
+}
+
+/// Reads the command line; the commands that take a configuration file read that too.
+fn parse(argv: &[OsString]) -> Result<Cli, layers::Error> {
+    let mut matches = args::command().try_get_matches_from(argv)?;
+    let name = matches.subcommand_name().unwrap_or_default().to_owned();
+    if matches!(name.as_str(), "serve" | "check") {
+        let (command, rest) = sub(&name, argv);
+        let layered = Layered::read(&command, &rest)?;
+        matches = args::command().try_get_matches_from(
+            ["tito", &name].map(OsString::from).into_iter().chain(layered.argv.iter().skip(1).cloned()),
+        )?;
+    }
+    Ok(Cli::from_arg_matches(&matches)?)
+}
+
+/// The command of that name by itself, and its part of `argv`.
+pub(crate) fn sub(name: &str, argv: &[OsString]) -> (clap::Command, Vec<OsString>) {
+    let command = args::command();
+    let command =
+        command.find_subcommand(name).expect("clap found it").clone().bin_name(format!("tito {name}"));
+    (command, argv[1..].to_vec())
+}

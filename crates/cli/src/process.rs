@@ -1,0 +1,39 @@
+//! What every command does to its process.
+
+use std::future::Future;
+use std::process::ExitCode;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+/// Exit status of a command line or a configuration that cannot work.
+const USAGE: u8 = 2;
+
+/// Prints every problem and what to do about it.
+pub(crate) fn usage(problems: &[String]) -> ExitCode {
+    for problem in problems {
+        eprintln!("tito: {problem}");
+    }
+    eprintln!("tito: see tito --help, or tito check for the settings of serve");
+    ExitCode::from(USAGE)
+}
+
+/// Runs a command on a runtime of its own; an error is printed with its causes.
+pub(crate) fn block_on(command: impl Future<Output = anyhow::Result<ExitCode>>) -> ExitCode {
+    raise_open_files();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let done = runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(command));
+    done.unwrap_or_else(|error| {
+        eprintln!("tito: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+/// Thousands of requests are open at a time, and the usual soft limit is 1024 files: take what the hard limit gives.
+fn raise_open_files() {
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < hard
+        && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
+    {
+        tracing::warn!(soft, hard, %error, "the limit on open files stays as it is");
+    }
+}
