@@ -30,3 +30,6 @@ pub(crate) fn per_engine() -> Wrap {
         BoxEngine::new(Fanout::new(engine, n_max))
     })
 }
+
+#[cfg(test)]
+mod tests;

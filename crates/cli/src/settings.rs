@@ -52,7 +52,7 @@ pub(crate) fn settings(args: &ServeArgs) -> Result<Settings, Vec<String>> {
         }
     }
     if args.engine.is_empty() {
-        problems.push("--engine is missing: name at least one, such as vllm://127.0.0.1:50051".to_owned());
+        problems.push("--engine is missing: name at least one, vllm://HOST:GRPC_PORT".to_owned());
     }
     let files = [&args.tls_cert, &args.tls_key, &args.tls_client_ca, &args.api_key_file];
     for path in files.into_iter().flatten() {
@@ -137,7 +137,7 @@ fn engine(url: &str, args: &ServeArgs, tls: Option<&EngineTls>) -> Result<VllmCo
         return Err("write it as vllm://HOST:GRPC_PORT".to_owned());
     }
     if host.contains(':') && bare.is_none() {
-        return Err("write an IPv6 address in brackets: vllm://[::1]:50051".to_owned());
+        return Err("write an IPv6 address in brackets: vllm://[IPV6]:GRPC_PORT".to_owned());
     }
     Ok(VllmConfig {
         host: host.to_owned(),

@@ -21,14 +21,17 @@ fn check(flags: &[&str], expected: &str) {
 
 #[test]
 fn an_engine_is_a_host_and_a_grpc_port() {
-    check(&["--engine", "vllm://127.0.0.1:50051"], "127.0.0.1:50051");
-    check(&["--engine", "vllm://[::1]:50051", "--engine", "vllm://host:1"], "[::1]:50051 host:1");
+    check(&["--engine", "vllm://192.0.2.1:50051"], "192.0.2.1:50051");
+    check(
+        &["--engine", "vllm://[2001:db8::1]:50051", "--engine", "vllm://host:1"],
+        "[2001:db8::1]:50051 host:1",
+    );
     check(&["--engine", "vllm://a:1,vllm://b:2"], "a:1 b:2");
 }
 
 #[test]
 fn every_mistake_is_named_at_once() {
-    check(&[], "--engine is missing: name at least one, such as vllm://127.0.0.1:50051");
+    check(&[], "--engine is missing: name at least one, vllm://HOST:GRPC_PORT");
     check(
         &[
             "--engine",
@@ -42,7 +45,7 @@ fn every_mistake_is_named_at_once() {
         ],
         "--engine http://a:1: unknown scheme `http`: use vllm:// or vllms://; \
          --engine vllm://a: the gRPC port is missing; \
-         --engine vllm://::1:5: write an IPv6 address in brackets: vllm://[::1]:50051; \
+         --engine vllm://::1:5: write an IPv6 address in brackets: vllm://[IPV6]:GRPC_PORT; \
          --engine vllm://a:0: write it as vllm://HOST:GRPC_PORT",
     );
     check(
