@@ -9,7 +9,7 @@ use futures_util::{FutureExt, Stream, stream};
 use prost::Message;
 use tito_engine::{Engine, TokenStream};
 use tito_types::{Delivery, EngineError, GenerateRequest, WorkerId};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use tonic::metadata::MetadataValue;
 use tonic::transport::Channel;
 use tonic::{Request, Status, Streaming};
@@ -25,6 +25,9 @@ use crate::status::{Progress, engine_error};
 const REQUEST_BYTES_MAX: usize = 32 << 20;
 /// Replies with a larger budget are read as deltas when a stall timeout watches them: a whole reply shows no progress.
 const WHOLE_TOKENS_MAX: u32 = 256;
+/// How often a silent request's engine is asked within a stall timeout whether it is paused: a shorter pause than
+/// the time between two questions may count as silence.
+const STALL_LOOKS: u32 = 4;
 /// How long the question whether the engine is paused may take.
 const PAUSED_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -121,15 +124,24 @@ impl Shared {
         engine_error(&self.worker, status, progress)
     }
 
-    /// Waits for progress. Silence beyond the stall timeout is a failure, unless the engine says that it is paused.
+    /// Waits for progress. Silence beyond the stall timeout is a failure; the time until the engine was last seen
+    /// paused is none.
     async fn watch<T>(&self, progress: impl Future<Output = T>) -> Result<T, EngineError> {
         let Some(stall_timeout) = self.stall_timeout else { return Ok(progress.await) };
         let mut progress = std::pin::pin!(progress);
+        let mut silence = Duration::ZERO;
         loop {
-            if let Ok(done) = timeout(stall_timeout, progress.as_mut()).await {
-                return Ok(done);
+            let look = async {
+                let began = Instant::now();
+                sleep(stall_timeout / STALL_LOOKS).await;
+                (self.paused().await, began.elapsed())
+            };
+            tokio::select! {
+                biased;
+                done = progress.as_mut() => return Ok(done),
+                (paused, elapsed) = look => silence = if paused { Duration::ZERO } else { silence + elapsed },
             }
-            if !self.paused().await {
+            if silence >= stall_timeout {
                 return Err(EngineError::Stalled(self.worker.clone()));
             }
         }

@@ -48,8 +48,13 @@ pub(crate) fn engine_error(worker: &WorkerId, status: &Status, progress: Progres
 /// The transport failed, or the engine said that it is going: as opposed to an answer about this request.
 fn went_away(status: &Status) -> bool {
     let transport = std::iter::successors(status.source(), |&error| error.source())
-        .any(|error| error.is::<tonic::transport::Error>() || error.is::<std::io::Error>() || is_h2(error));
+        .any(|error| is_transport(error) || is_h2(error));
     transport || status.code() == Code::Unavailable
+}
+
+/// A reply that breaks off is hyper's error alone: what is behind it is neither tonic's nor the system's.
+fn is_transport(error: &(dyn std::error::Error + 'static)) -> bool {
+    error.is::<tonic::transport::Error>() || error.is::<hyper::Error>() || error.is::<std::io::Error>()
 }
 
 /// tonic reports a broken HTTP/2 connection as INTERNAL, UNKNOWN or CANCELLED with hyper's error behind it.

@@ -1,0 +1,130 @@
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::registry::Registry;
+use tito_dataplane::{Admit, AdmitConfig, AdmitMetrics, Fanout};
+use tito_engine::BoxEngine;
+use tito_engine_vllm::{VllmConfig, VllmConnector};
+use tito_fleet::{Fleet, FleetConfig, FleetMetrics, Snapshot, State, Wrap};
+use tito_mock::{BuildError, MockConfig};
+use tito_router::{Route, RouteMetrics};
+use tito_types::{Catalog, WorkerId};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::{RunningMock, wait_for};
+
+/// Pauses between attempts to reach an engine: short, so that tests see a reconnect soon.
+const RETRY: FleetConfig =
+    FleetConfig { retry_min: Duration::from_millis(10), retry_max: Duration::from_millis(200) };
+/// How long a mock may take to answer a control call.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Largest reply accepted, in bytes.
+const RESPONSE_BYTES_MAX: usize = 256 << 20;
+
+/// A cluster did not come up.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// A mock did not start.
+    #[error("start a mock")]
+    Mock(#[from] BuildError),
+    /// Its address leads nowhere.
+    #[error("lead to a mock")]
+    Connector(#[from] tito_engine_vllm::Error),
+}
+
+/// Mock engines, the fleet over them, and the layers as the binary puts them together.
+pub struct Cluster {
+    mocks: Vec<RunningMock>,
+    engine: BoxEngine,
+    snapshot: watch::Receiver<Arc<Snapshot>>,
+    catalog: watch::Receiver<Arc<Catalog>>,
+    draining: CancellationToken,
+    /// The fleet's task; dropping it ends the fleet.
+    _fleet: JoinSet<()>,
+}
+
+impl Cluster {
+    /// Starts one engine per configuration and returns when the fleet has accepted all of them.
+    pub async fn start(configs: Vec<MockConfig>, admission: AdmitConfig) -> Result<Self, ClusterError> {
+        let mut mocks = Vec::new();
+        for config in configs {
+            mocks.push(RunningMock::start(config).await?);
+        }
+        let connectors = mocks.iter().zip(1..).map(|(mock, number)| connector(mock.grpc(), number));
+        let connectors = connectors.collect::<Result<Vec<_>, _>>()?;
+        let registry = &mut Registry::default();
+        let fleet = Fleet::new(RETRY, connectors, per_engine(), FleetMetrics::register(registry));
+        let (snapshot, catalog) = (fleet.snapshot(), fleet.catalog());
+        let draining = CancellationToken::new();
+        let route = Route::new(snapshot.clone(), RouteMetrics::register(registry));
+        let admit = Admit::new(route, admission, draining.clone(), AdmitMetrics::register(registry));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(fleet.run(CancellationToken::new()));
+        let mut cluster =
+            Self { mocks, engine: BoxEngine::new(admit), snapshot, catalog, draining, _fleet: tasks };
+        cluster.wait_until_ready(cluster.mocks.len()).await;
+        Ok(cluster)
+    }
+
+    /// All layers: where a frontend would send its requests.
+    pub fn engine(&self) -> &BoxEngine {
+        &self.engine
+    }
+
+    /// The engines, in the order of their configurations.
+    pub fn mocks(&self) -> &[RunningMock] {
+        &self.mocks
+    }
+
+    /// The worker that engine `index` is in the fleet.
+    pub fn worker(&self, index: usize) -> WorkerId {
+        WorkerId::new(&self.mocks[index].grpc().to_string())
+    }
+
+    /// The models as they are.
+    pub fn catalog(&self) -> watch::Receiver<Arc<Catalog>> {
+        self.catalog.clone()
+    }
+
+    /// Refuses new requests from now on.
+    pub fn drain(&self) {
+        self.draining.cancel();
+    }
+
+    /// Waits until exactly `count` workers are ready.
+    pub async fn wait_until_ready(&mut self, count: usize) {
+        let what = format!("{count} ready workers");
+        wait_for(&mut self.snapshot, &what, |snapshot| ready(snapshot) == count).await;
+    }
+}
+
+fn ready(snapshot: &Snapshot) -> usize {
+    snapshot.workers.iter().filter(|worker| matches!(worker.state, State::Ready(_))).count()
+}
+
+/// `number` differs between the connectors of one cluster, as the number of a process does between processes.
+fn connector(address: SocketAddr, number: u32) -> Result<VllmConnector, tito_engine_vllm::Error> {
+    let config = VllmConfig {
+        host: address.ip().to_string(),
+        port: address.port(),
+        tls: None,
+        channels: 1,
+        connect_timeout: CONNECT_TIMEOUT,
+        stall_timeout: None,
+        response_bytes_max: RESPONSE_BYTES_MAX,
+    };
+    VllmConnector::try_new(config, number << 16)
+}
+
+fn per_engine() -> Wrap {
+    Box::new(|info, engine| {
+        let n_max = u32::try_from(info.identity.max_running_requests).unwrap_or(u32::MAX).max(1);
+        BoxEngine::new(Fanout::new(engine, n_max))
+    })
+}
+
+#[cfg(test)]
+mod tests;

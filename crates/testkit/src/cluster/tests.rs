@@ -1,0 +1,77 @@
+use tito_engine::Engine;
+use tito_types::{
+    Delivery, EngineError, FinishReason, GenerateRequest, KvOptions, Outputs, RequestId, Sampling, Stopping,
+};
+
+use super::*;
+
+fn admission() -> AdmitConfig {
+    AdmitConfig { in_flight_max: 64, queue_requests_max: 64, queue_timeout: Duration::from_secs(30) }
+}
+
+fn request(n: u32) -> GenerateRequest {
+    GenerateRequest {
+        id: RequestId::parse("r").expect("valid"),
+        model: "mock".to_owned(),
+        prompt: Arc::from([1, 2, 3]),
+        n,
+        sampling: Sampling { temperature: Some(0.0), ..Sampling::default() },
+        stopping: Stopping { max_tokens: Some(5), ignore_eos: true, ..Stopping::default() },
+        native_sampling: None,
+        outputs: Outputs::default(),
+        kv: KvOptions::default(),
+        priority: 0,
+        session: None,
+        rank: None,
+        reasoning: None,
+        delivery: Delivery::Deltas,
+    }
+}
+
+/// Tokens per choice, after every choice was seen to end with `length`.
+async fn generate(cluster: &Cluster, request: GenerateRequest) -> Result<Vec<Vec<u32>>, EngineError> {
+    let mut choices = vec![Vec::new(); request.n as usize];
+    let mut stream = cluster.engine().generate(request).await?;
+    while let Some(delta) = stream.next().await {
+        let delta = delta?;
+        choices[delta.index as usize].extend(delta.token_ids);
+        if let Some(finish) = delta.finish {
+            assert_eq!(finish.reason, FinishReason::Length);
+        }
+    }
+    Ok(choices)
+}
+
+#[tokio::test]
+async fn requests_go_through_every_layer_to_any_engine() {
+    let cluster = Cluster::start(vec![MockConfig::new(), MockConfig::new()], admission()).await.unwrap();
+    let one = generate(&cluster, request(1)).await.unwrap();
+    assert_eq!(one[0].len(), 5);
+    let three = generate(&cluster, request(3)).await.unwrap();
+    assert_eq!(three, [one[0].clone(), one[0].clone(), one[0].clone()], "greedy children agree");
+    let served: usize = cluster.mocks().iter().map(|mock| mock.handle().requests().len()).sum();
+    assert_eq!(served, 4, "the engines' journals hold one entry per continuation");
+    cluster.drain();
+    assert_eq!(generate(&cluster, request(1)).await, Err(EngineError::Draining));
+}
+
+#[tokio::test]
+async fn an_engine_that_stops_leaves_the_fleet_and_the_rest_serves() {
+    let mut cluster = Cluster::start(vec![MockConfig::new(), MockConfig::new()], admission()).await.unwrap();
+    cluster.mocks()[0].handle().kill();
+    cluster.wait_until_ready(1).await;
+    assert_eq!(generate(&cluster, request(1)).await.unwrap()[0].len(), 5);
+    assert_eq!(cluster.mocks()[1].handle().requests().len(), 1, "the other engine served it");
+}
+
+#[tokio::test]
+async fn clusters_live_side_by_side() {
+    let (first, second) = tokio::join!(
+        Cluster::start(vec![MockConfig::new()], admission()),
+        Cluster::start(vec![MockConfig::new()], admission()),
+    );
+    let (first, second) = (first.unwrap(), second.unwrap());
+    assert_ne!(first.worker(0), second.worker(0));
+    let (a, b) = tokio::join!(generate(&first, request(1)), generate(&second, request(1)));
+    assert_eq!(a.unwrap(), b.unwrap(), "mocks of one seed agree");
+}

@@ -1,0 +1,68 @@
+//! Features that the engine was started without say so.
+
+use std::future::Future;
+
+use tonic::{Code, Response, Status};
+use vllm_proto::media_item::Source;
+use vllm_proto::{
+    ListLorasRequest, LoadLoraRequest, MediaItem, PreprocessedMediaFeatures, SleepRequest, UnloadLoraRequest,
+    WakeUpRequest,
+};
+
+use crate::ask::{Ask, greedy, prompt};
+use crate::target::Target;
+
+async fn code<T>(call: impl Future<Output = Result<Response<T>, Status>>) -> Code {
+    call.await.map_or_else(|status| status.code(), |_| Code::Ok)
+}
+
+pub(crate) async fn adapters_are_refused(target: &Target) {
+    let mut control = target.control();
+    assert_eq!(code(control.list_loras(ListLorasRequest {})).await, Code::FailedPrecondition, "list");
+    let load = LoadLoraRequest { lora_name: "a".to_owned(), source_path: "/nowhere".to_owned() };
+    assert_eq!(code(control.load_lora(load)).await, Code::FailedPrecondition, "load");
+    let unload = |name: &str| UnloadLoraRequest { lora_name: name.to_owned() };
+    assert_eq!(code(control.unload_lora(unload("a"))).await, Code::FailedPrecondition, "unload");
+    // This one check comes before the question whether adapters are on.
+    assert_eq!(code(control.unload_lora(unload(" "))).await, Code::InvalidArgument, "unload a blank name");
+    let named = greedy(&prompt(20, 1), 2).with(|request| request.lora_name = "a".into());
+    assert_eq!(target.refusal(named).await, Ok(Code::FailedPrecondition), "generate");
+}
+
+pub(crate) async fn sleep_is_refused(target: &Target) {
+    let mut control = target.control();
+    for level in [None, Some(0), Some(1), Some(2), Some(9)] {
+        let found = code(control.sleep(SleepRequest { level, mode: 0 })).await;
+        assert_eq!(found, Code::FailedPrecondition, "level {level:?}");
+    }
+    for tags in [vec![], vec!["weights".to_owned()], vec!["scheduling".to_owned()]] {
+        let found = code(control.wake_up(WakeUpRequest { tags: tags.clone() })).await;
+        assert_eq!(found, Code::FailedPrecondition, "tags {tags:?}");
+    }
+}
+
+/// The size is looked at before anything else about media.
+pub(crate) async fn features_beyond_16_mebibytes_exhaust_a_resource(target: &Target) {
+    let features = PreprocessedMediaFeatures {
+        kwargs: Some(vec![0; (16 << 20) + 1]),
+        identifier: "image".to_owned(),
+        length: 1,
+        ..Default::default()
+    };
+    let media =
+        vec![MediaItem { modality: 1, source: Some(Source::Features(features)), ..Default::default() }];
+    let request = greedy(&prompt(20, 1), 2).with(|request| request.media = media);
+    assert_eq!(target.refusal(request).await, Ok(Code::ResourceExhausted));
+}
+
+pub(crate) async fn media_are_refused(target: &Target) {
+    for (what, source) in [
+        ("bytes", Source::RawBytes(vec![1])),
+        ("a data URI", Source::DataUri("data:image/png;base64,AA==".to_owned())),
+        ("a URL", Source::Url("http://127.0.0.1/image.png".to_owned())),
+    ] {
+        let media = vec![MediaItem { modality: 1, source: Some(source), ..Default::default() }];
+        let request = greedy(&prompt(20, 1), 2).with(|request| request.media = media);
+        assert_eq!(target.refusal(request).await, Ok(Code::InvalidArgument), "{what}");
+    }
+}

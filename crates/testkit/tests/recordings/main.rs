@@ -1,0 +1,142 @@
+//! Recorded answers of vLLM 0.32 held against the adapter: its messages become the recorded deltas, and the requests
+//! it sends are the recorded ones.
+//!
+//! Every Generate call of fixtures/vllm-0.32/{grpc-generate,light} is replayed by its wire bytes from a server that
+//! knows nothing of protobuf. What the adapter cannot or need not do has its reason in a table, and a reason that no
+//! recording needs is a failure.
+
+mod exceptions;
+mod expected;
+mod fixture;
+mod message;
+mod replay;
+mod waist;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tito_engine::{BoxEngine, Connector, Engine};
+use tito_engine_vllm::{VllmConfig, VllmConnector};
+use tito_types::{Delta, EngineError, GenerateRequest};
+use tokio::time::timeout;
+
+use crate::exceptions::Exceptions;
+use crate::fixture::Fixture;
+use crate::replay::{Replay, Seen};
+
+/// Longest time one recording may take to replay.
+const REPLAY_LIMIT: Duration = Duration::from_secs(30);
+/// Recordings there must be at least; fewer means that a folder is missing.
+const RECORDINGS_MIN: usize = 180;
+
+/// One thing in which a recording and the adapter differ.
+struct Difference {
+    /// Which part of the call it is; an exception covers only its own parts.
+    part: String,
+    text: String,
+}
+
+impl Difference {
+    fn new(part: impl Into<String>, text: String) -> Self {
+        Self { part: part.into(), text }
+    }
+}
+
+/// What the adapter made of one recording.
+struct Outcome {
+    deltas: Vec<Delta>,
+    error: Option<EngineError>,
+    /// The call as the server saw it; absent when the adapter refused to send it.
+    seen: Option<Seen>,
+}
+
+async fn engine(replay: &Replay) -> BoxEngine {
+    let config = VllmConfig {
+        host: replay.address().ip().to_string(),
+        port: replay.address().port(),
+        tls: None,
+        channels: 1,
+        connect_timeout: Duration::from_secs(10),
+        stall_timeout: None,
+        response_bytes_max: 64 << 20,
+    };
+    let connector = VllmConnector::try_new(config, 1).expect("a loopback address");
+    connector.connect().await.expect("the replay server looks like an engine").engine
+}
+
+async fn run(fixture: &Fixture, request: GenerateRequest) -> (Outcome, Replay) {
+    let replay = Replay::start(fixture.replies.clone(), fixture.status.clone()).await;
+    let engine = engine(&replay).await;
+    let mut outcome = Outcome { deltas: Vec::new(), error: None, seen: None };
+    match engine.generate(request).await {
+        Err(error) => outcome.error = Some(error),
+        Ok(mut stream) => {
+            while let Some(item) = stream.next().await {
+                match item {
+                    Ok(delta) => outcome.deltas.push(delta),
+                    Err(error) => outcome.error = Some(error),
+                }
+            }
+        }
+    }
+    outcome.seen = replay.seen();
+    (outcome, replay)
+}
+
+/// Replays every recording, and fails with every one that `check` finds something in.
+#[expect(clippy::print_stdout, reason = "shown on demand: how much was compared")]
+async fn check(
+    what: &str,
+    exceptions: &Exceptions,
+    check: impl Fn(&Fixture, &Outcome, &Replay) -> Vec<Difference>,
+) {
+    let fixtures = fixture::generate_calls();
+    assert!(fixtures.len() >= RECORDINGS_MIN, "only {} recordings", fixtures.len());
+    let (mut wrong, mut used, mut exact) = (Vec::new(), BTreeSet::new(), 0);
+    for fixture in &fixtures {
+        let (request, lost) = waist::request_of(fixture);
+        let exception = exceptions.of(fixture, &lost);
+        used.extend(exception.map(|exception| exception.what));
+        let replayed = timeout(REPLAY_LIMIT, run(fixture, request)).await;
+        let Ok((outcome, replay)) = replayed else {
+            wrong.push(format!("{}: not replayed within {REPLAY_LIMIT:?}", fixture.name));
+            continue;
+        };
+        let found = check(fixture, &outcome, &replay);
+        match exception {
+            None if found.is_empty() => exact += 1,
+            Some(exception) if found.is_empty() => {
+                wrong.push(format!("{}: equal although {}", fixture.name, exception.reason));
+            }
+            None | Some(_) => {}
+        }
+        let unexcused =
+            found.iter().filter(|found| !exception.is_some_and(|exception| exception.covers(&found.part)));
+        wrong.extend(unexcused.map(|found| format!("{}: {}: {}", fixture.name, found.part, found.text)));
+    }
+    wrong.extend(exceptions.unused(&used).map(|what| format!("no recording needs the exception {what}")));
+    println!(
+        "{what}: {} recordings, {exact} equal, {} with a reason",
+        fixtures.len(),
+        fixtures.len() - exact
+    );
+    assert!(wrong.is_empty(), "{what}:\n{}", wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn every_recorded_reply_becomes_the_recorded_deltas() {
+    check("replies", &exceptions::OF_REPLIES, |fixture, outcome, replay| {
+        let worker = replay.address().to_string();
+        expected::compare(fixture, &outcome.deltas, outcome.error.as_ref(), &worker)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_recorded_request_is_what_the_adapter_sends() {
+    check("requests", &exceptions::OF_REQUESTS, |fixture, outcome, _| match &outcome.seen {
+        Some(seen) => message::compare(fixture, seen),
+        None => vec![Difference::new("call", "nothing was sent".to_owned())],
+    })
+    .await;
+}
