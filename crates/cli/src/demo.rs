@@ -47,7 +47,7 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         mocks.push(config.build().await.context("start a simulated engine")?);
     }
     let handles: Vec<_> = mocks.iter().map(|mock| (mock.grpc_addr(), mock.handle())).collect();
-    let server = Server::build(settings(args.port, &mocks)).await?;
+    let server = Server::build(settings(args.port, &mocks)).await?.ended_by_signals()?;
     let engines: Vec<_> = mocks.iter().map(|mock| mock.grpc_addr().to_string()).collect();
     println!("{} simulated vLLM engines: {}", engines.len(), engines.join(", "));
     println!("tito serve listens on {}", server.url());
@@ -80,7 +80,7 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         let _ = done.send(sent);
         Ok(())
     });
-    let served = server.run_until_signal().await?;
+    let served = server.run().await?;
     stop.cancel();
     tasks.stop().await;
     match outcome.await {

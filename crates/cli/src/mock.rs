@@ -16,9 +16,10 @@ pub(crate) fn run(args: MockArgs) -> ExitCode {
     }
     process::block_on(async {
         let mock = config.build().await?;
+        // First: whoever has read the addresses may already send a signal.
+        let stop = stop_on_signal()?;
         println!("tito mock: gRPC on {}, HTTP on http://{}", mock.grpc_addr(), mock.http_addr());
         println!("attach it with: tito serve --engine vllm://{}", mock.grpc_addr());
-        let stop = stop_on_signal()?;
         Ok(match mock.run(stop).await? {
             Exit::Stopped => ExitCode::SUCCESS,
             Exit::Died => ExitCode::FAILURE,

@@ -29,9 +29,9 @@ pub(crate) fn run(args: &ServeArgs) -> ExitCode {
         return process::usage(&[format!("--log-level: {:#}", anyhow::Error::from(error))]);
     }
     process::block_on(async {
-        let server = Server::build(settings).await?;
+        let server = Server::build(settings).await?.ended_by_signals()?;
         println!("tito serve listens on {}", server.url());
-        server.run_until_signal().await
+        server.run().await
     })
 }
 
@@ -105,15 +105,15 @@ impl Server {
         self.fleet.catalog()
     }
 
-    /// Serves until a signal, and then as long as the shutdown sequence takes.
-    pub(crate) async fn run_until_signal(self) -> anyhow::Result<ExitCode> {
+    /// Lets signals end it. Done before anyone is told its address: whoever knows it may already send one.
+    pub(crate) fn ended_by_signals(self) -> anyhow::Result<Self> {
         let signals = Signals::install().context("install signal handlers")?;
         let (trigger, reload) = (self.trigger.clone(), self.reload.clone());
         self.tasks.spawn("signals", OnError::Stop, async move {
             signals.forward(trigger, reload).await;
             Ok(())
         });
-        self.run().await
+        Ok(self)
     }
 
     /// Serves until triggered, and then as long as the shutdown sequence takes.

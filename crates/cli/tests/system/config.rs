@@ -1,0 +1,217 @@
+//! Settings from four places, and the commands beside `serve`.
+
+mod commands;
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::harness::{Args, Env, Ran, run};
+
+/// Nobody listens there, and `check` does not look.
+const ENGINE: [&str; 2] = ["--engine", "vllm://127.0.0.1:1"];
+/// Status of a command line or a file that cannot work.
+const USAGE: Option<i32> = Some(2);
+
+/// A configuration file.
+fn file(text: &str) -> (TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path: PathBuf = folder.path().join("tito.toml");
+    std::fs::write(&path, text).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    (folder, path)
+}
+
+async fn check(args: &[&str], env: &[(&str, &str)]) -> Ran {
+    run(&[&["check", "--json"], args].concat(), env).await
+}
+
+/// Value and origin of a setting.
+fn setting(ran: &Ran, name: &str) -> (String, String) {
+    let shown: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"));
+    let rows = shown["settings"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["setting"] == name).unwrap_or_else(|| panic!("no {name}: {ran:?}"));
+    let text = |key: &str| row[key].as_str().unwrap().to_owned();
+    (text("value"), text("origin"))
+}
+
+#[tokio::test]
+async fn a_flag_beats_the_environment_which_beats_the_file_which_beats_the_default() {
+    let (_folder, path) = file("max-queued = 3\n");
+    let (config, env, flag) = (["--config", &path], [("TITO_MAX_QUEUED", "2")], ["--max-queued", "1"]);
+    let cases: [(Args<'_>, Env<'_>, &str, &str); 6] = [
+        (&[], &[], "8192", "default"),
+        (&config, &[], "3", "file"),
+        (&config, &env, "2", "env"),
+        (&[], &env, "2", "env"),
+        (&[config, flag].concat(), &env, "1", "flag"),
+        (&[config, flag].concat(), &[], "1", "flag"),
+    ];
+    for (args, env, value, origin) in cases {
+        let ran = check(&[&ENGINE[..], args].concat(), env).await;
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert_eq!(setting(&ran, "max-queued"), (value.to_owned(), origin.to_owned()), "{args:?} {env:?}");
+    }
+}
+
+#[tokio::test]
+async fn every_kind_of_setting_comes_from_every_place() {
+    let (_folder, path) = file(
+        "engine = [\"vllm://127.0.0.1:1\", \"vllm://192.0.2.1:2\"]\nstrict = true\nhost = \"::1\"\n\
+         queue-timeout = \"250ms\"\nbody-limit = \"1MiB\"\nport = 0\napi-key = [\"k1\", \"k2\"]\n",
+    );
+    let from_file = check(&["--config", &path], &[]).await;
+    let from_env = check(
+        &[],
+        &[
+            ("TITO_ENGINE", "vllm://127.0.0.1:1,vllm://192.0.2.1:2"),
+            ("TITO_STRICT", "true"),
+            ("TITO_HOST", "::1"),
+            ("TITO_QUEUE_TIMEOUT", "250ms"),
+            ("TITO_BODY_LIMIT", "1MiB"),
+            ("TITO_PORT", "0"),
+            ("TITO_API_KEY", "k1,k2"),
+        ],
+    )
+    .await;
+    let named_by_env = check(&[], &[("TITO_CONFIG", &path)]).await;
+    for (ran, origin) in [(from_file, "file"), (from_env, "env"), (named_by_env, "file")] {
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        for (name, value) in [
+            ("engine", "vllm://127.0.0.1:1 vllm://192.0.2.1:2"),
+            ("strict", "true"),
+            ("host", "::1"),
+            ("queue-timeout", "250ms"),
+            ("body-limit", "1MiB"),
+            ("port", "0"),
+            ("api-key", "*** ***"),
+        ] {
+            assert_eq!(setting(&ran, name), (value.to_owned(), origin.to_owned()), "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_bad_file_ends_the_start_with_every_mistake_in_it() {
+    let cases: [(&str, &[&str]); 8] = [
+        ("max-queue = 1\nnonsense = 2\n", &["max-queue", "nonsense"]),
+        ("max_queued = 1\n", &["max_queued"]),
+        ("config = \"x.toml\"\n", &["config"]),
+        ("strict = \"yes\"\n", &["strict"]),
+        ("port = [1, 2]\n", &["port"]),
+        ("port = 70000\n", &["port", "70000"]),
+        ("queue-timeout = \"5 parsecs\"\n", &["queue-timeout"]),
+        ("[engine]\nurl = 1\n", &["engine"]),
+    ];
+    for (text, marks) in cases {
+        let (_folder, path) = file(text);
+        for command in ["check", "serve"] {
+            let ran = run(&[&[command, "--config", &path], &ENGINE[..]].concat(), &[]).await;
+            assert_eq!(ran.code, USAGE, "{text}: {ran:?}");
+            assert!(ran.stderr.contains("tito.toml"), "{text}: {ran:?}");
+            assert!(marks.iter().all(|mark| ran.stderr.contains(mark)), "{text}: {ran:?}");
+            assert!(!ran.stdout.contains("listens"), "{ran:?}");
+        }
+    }
+    for text in ["max-queued = \n", "max-queued 1", "\u{0}\u{1}"] {
+        let (_folder, path) = file(text);
+        let ran = check(&[&ENGINE[..], &["--config", &path]].concat(), &[]).await;
+        assert_eq!(ran.code, USAGE, "{ran:?}");
+        assert!(ran.stderr.contains("not TOML"), "{ran:?}");
+    }
+    let (folder, _) = file("");
+    let missing = folder.path().join("missing.toml");
+    let ran = check(&[&ENGINE[..], &["--config", missing.to_str().unwrap()]].concat(), &[]).await;
+    assert_eq!(ran.code, USAGE, "{ran:?}");
+    assert!(ran.stderr.contains("missing.toml"), "{ran:?}");
+    let (_folder, large) = file(&"#\n".repeat(600_000));
+    let ran = check(&[&ENGINE[..], &["--config", &large]].concat(), &[]).await;
+    assert_eq!(ran.code, USAGE, "{ran:?}");
+}
+
+#[tokio::test]
+async fn bad_flags_end_the_start_before_a_socket_is_bound() {
+    let cases: [&[&str]; 14] = [
+        &[],
+        &["--engine", "127.0.0.1:1"],
+        &["--engine", "http://127.0.0.1:1"],
+        &["--engine", "vllm://127.0.0.1"],
+        &["--engine", "vllm://127.0.0.1:0"],
+        &["--engine", "vllm://127.0.0.1:x"],
+        &["--engine", "vllm://::1:1"],
+        &["--engine", "vllm://127.0.0.1:1", "--engine", "vllm://127.0.0.1:1"],
+        &["--engine", "vllm://127.0.0.1:1", "--max-in-flight", "0"],
+        &["--engine", "vllm://127.0.0.1:1", "--body-limit", "1MB"],
+        &["--engine", "vllm://127.0.0.1:1", "--no-such-flag"],
+        &["--engine", "vllm://127.0.0.1:1", "--host", "localhost"],
+        &["--engine", "vllm://127.0.0.1:1", "--generation-config", "mine"],
+        &["--engine", "vllm://127.0.0.1:1", "--log-level", "loud=very="],
+    ];
+    for case in cases {
+        let ran = run(&[&["serve", "--port", "0"], case].concat(), &[]).await;
+        assert_eq!(ran.code, USAGE, "{case:?}: {ran:?}");
+        assert!(ran.stdout.is_empty() && !ran.stderr.is_empty(), "{case:?}: {ran:?}");
+        assert!(!ran.stderr.contains("panicked"), "{case:?}: {ran:?}");
+    }
+    let ran =
+        run(&["serve", "--port", "0"], &[("TITO_MAX_IN_FLIGHT", "many"), ("TITO_ENGINE", ENGINE[1])]).await;
+    assert_eq!(ran.code, USAGE, "{ran:?}");
+}
+
+#[tokio::test]
+async fn every_mistake_is_reported_at_once() {
+    let args = [
+        "--engine",
+        "vllm://a:x",
+        "--engine",
+        "ftp://b:1",
+        "--api-key-file",
+        "no-such-file",
+        "--api-key",
+        "",
+    ];
+    let ran = check(&args, &[]).await;
+    assert_eq!(ran.code, USAGE, "{ran:?}");
+    let shown: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(shown["problems"].as_array().unwrap().len(), 4, "{ran:?}");
+    for mark in ["vllm://a:x", "ftp://b:1", "no-such-file", "--api-key"] {
+        assert!(ran.stderr.contains(mark), "{mark}: {ran:?}");
+    }
+}
+
+#[tokio::test]
+async fn no_output_holds_a_key() {
+    let (_folder, path) = file("api-key = [\"s3cret-file\"]\n");
+    let cases: [(Args<'_>, Env<'_>); 3] = [
+        (&["--api-key", "s3cret-flag"], &[]),
+        (&[], &[("TITO_API_KEY", "s3cret-env,s3cret-env2")]),
+        (&["--config", &path], &[]),
+    ];
+    for (args, env) in cases {
+        for form in [&[][..], &["--json"][..]] {
+            for engine in [&ENGINE[..], &[][..]] {
+                let ran = run(&[&["check"], form, engine, args].concat(), env).await;
+                assert!(ran.stdout.contains("***"), "{ran:?}");
+                assert!(!ran.stdout.contains("s3cret") && !ran.stderr.contains("s3cret"), "{ran:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_taken_port_is_said_to_be_taken() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let port = address.port().to_string();
+    let mock = ["mock", "--grpc-port", "0", "--port", &port];
+    let serve = [&["serve", "--port", &port], &ENGINE[..]].concat();
+    for args in [&serve[..], &["demo", "--port", &port], &mock] {
+        let ran = run(args, &[]).await;
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        let told = ran.stderr.contains(&address.to_string()) && ran.stderr.contains("in use");
+        assert!(told && !ran.stderr.contains("panicked"), "{args:?}: {ran:?}");
+        assert!(!ran.stdout.contains("listens") && !ran.stdout.contains("gRPC on"), "{ran:?}");
+    }
+}

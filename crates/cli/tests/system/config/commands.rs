@@ -1,0 +1,121 @@
+//! `demo`, `bench`, and help.
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use crate::harness::{Call, GENERATE, MockEngine, Serve, Tito, run};
+
+#[tokio::test]
+async fn the_demo_shows_the_whole_way_and_ends() {
+    let ran = run(&["demo", "--port", "0", "--exit", "--engines", "3"], &[]).await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for mark in ["3 simulated vLLM engines: ", "tito serve listens on http://", "data: [DONE]"] {
+        assert!(ran.stdout.contains(mark), "{mark}: {}", ran.stdout);
+    }
+    let count = |mark: &str| ran.stdout.matches(mark).count();
+    assert_eq!(count("> POST /inference/v1/generate"), count(" tokens from engine "), "{}", ran.stdout);
+    assert!(count(" tokens from engine ") >= 3, "{}", ran.stdout);
+    assert!(!ran.stdout.contains("curl"), "a server that has ended invites nobody: {}", ran.stdout);
+}
+
+#[tokio::test]
+async fn a_demo_that_stays_can_be_asked() {
+    let mut demo = Tito::spawn(&["demo", "--port", "0"], &[]);
+    let curl = demo.line("curl ").await;
+    let (url, rest) = curl.trim().strip_prefix("curl http://").unwrap().split_once('/').unwrap();
+    let body = rest.split_once("-d '").unwrap().1.trim_end_matches('\'');
+    let body: Value = serde_json::from_str(body).unwrap();
+    let reply = Call::post(url.parse().unwrap(), GENERATE, &body).send().await;
+    assert_eq!((reply.status, reply.tokens().len()), (200, 8), "{}", reply.text());
+    demo.signal(Signal::SIGINT);
+    assert_eq!(demo.exit().await.code(), Some(0));
+}
+
+/// Small enough for a debug build.
+const LOAD: [&str; 12] = [
+    "--requests",
+    "60",
+    "--warmup",
+    "6",
+    "--concurrency",
+    "4",
+    "--prompt-tokens",
+    "8-32",
+    "--output-tokens",
+    "5",
+    "--json",
+    "--quiet",
+];
+
+#[tokio::test]
+async fn the_load_generator_finds_a_healthy_server_right() {
+    let engine = MockEngine::start(&[]).await;
+    let serve = Serve::ready(&[&engine.url()], &["--api-key", "k"]).await;
+    let url = format!("http://{}", serve.address);
+    let pid = serve.process.pid().to_string();
+    for (api, stream) in
+        [("generate", false), ("generate", true), ("completions", false), ("completions", true)]
+    {
+        let delivery: &[&str] = if stream { &["--stream"] } else { &[] };
+        let target = ["bench", &url, "--api", api, "--api-key", "k", "--pid", &pid];
+        let ran = run(&[&target[..], &LOAD, delivery].concat(), &[]).await;
+        assert_eq!(ran.code, Some(0), "{api}, stream {stream}: {ran:?}");
+        let report: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"));
+        assert!(report["requests_per_s"].as_f64().unwrap() > 0.0, "{report}");
+        assert!(report["cpu_ms_per_request"].as_f64().is_some(), "{report}");
+        assert_eq!(report["e2e_ms"]["count"], json!(60), "{report}");
+        assert_eq!(report["ttft_ms"].is_object(), stream, "{report}");
+    }
+    let open = ["bench", &url, "--api-key", "k", "--rate", "200", "--duration", "300ms", "--warmup", "2"];
+    let ran =
+        run(&[&open[..], &["--prompt-tokens", "16", "--output-tokens", "3", "--json"]].concat(), &[]).await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
+#[tokio::test]
+async fn the_load_generator_fails_with_the_server() {
+    let engine = MockEngine::start(&[]).await;
+    let serve = Serve::ready(&[&engine.url()], &["--api-key", "k"]).await;
+    let url = format!("http://{}", serve.address);
+    let measure = async |args: &[&str]| run(&[&["bench"], args, &LOAD].concat(), &[]).await;
+
+    let ran = measure(&[&url]).await;
+    assert_eq!(ran.code, Some(1), "no key: {ran:?}");
+    assert!(ran.stdout.contains("status_401"), "{ran:?}");
+
+    engine.fault(&json!({ "kind": "error", "count": 1 })).await;
+    let ran = measure(&[&url, "--api-key", "k"]).await;
+    assert_eq!(ran.code, Some(1), "one error among many: {ran:?}");
+    assert!(ran.stdout.contains("status_502"), "{ran:?}");
+
+    engine.fault(&json!({ "kind": "error", "at_token": 2, "count": 1 })).await;
+    let ran = measure(&[&url, "--api-key", "k", "--stream"]).await;
+    assert_eq!(ran.code, Some(1), "a stream that ends with an error: {ran:?}");
+    assert!(ran.stdout.contains("error_reply"), "{ran:?}");
+
+    let ran = measure(&["http://127.0.0.1:1", "--failures-max", "3"]).await;
+    assert_eq!(ran.code, Some(1), "nobody there: {ran:?}");
+    for wrong in [&["ftp://x"][..], &[&url, "--output-tokens", "0"], &[&url, "--body", "[]"]] {
+        let ran = measure(wrong).await;
+        assert!(ran.code.is_some_and(|code| code != 0), "{ran:?}");
+        assert!(!ran.stderr.is_empty() && !ran.stderr.contains("panicked"), "{ran:?}");
+    }
+}
+
+#[tokio::test]
+async fn every_command_explains_itself() {
+    let commands = ["serve", "check", "mock", "demo", "bench"];
+    let ran = run(&["--help"], &[]).await;
+    assert_eq!(ran.code, Some(0));
+    for command in commands {
+        assert!(ran.stdout.contains(command), "{}", ran.stdout);
+        let help = run(&[command, "--help"], &[]).await;
+        assert_eq!(help.code, Some(0), "{command}");
+        assert!(help.stdout.contains("Usage: tito"), "{}", help.stdout);
+    }
+    let version = run(&["--version"], &[]).await;
+    assert_eq!(version.code, Some(0));
+    assert_eq!(version.stdout.trim(), concat!("tito ", env!("CARGO_PKG_VERSION")));
+    assert_eq!(run(&[], &[]).await.code, Some(2));
+    assert_eq!(run(&["dance"], &[]).await.code, Some(2));
+}

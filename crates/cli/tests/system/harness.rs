@@ -1,0 +1,30 @@
+//! Starting the binary, talking HTTP to it, and waiting for states.
+
+mod http;
+mod mock;
+mod process;
+mod relay;
+mod serve;
+mod wait;
+
+pub(crate) use http::{Asked, Call, Reply, Tls, assert_envelope};
+pub(crate) use mock::{Entry, MockEngine};
+pub(crate) use process::{Args, Env, Ran, Tito, run};
+pub(crate) use relay::Relay;
+pub(crate) use serve::Serve;
+pub(crate) use wait::{ABORT_LIMIT, wait_for, wait_within};
+
+/// The route for exact ids.
+pub(crate) const GENERATE: &str = "/inference/v1/generate";
+/// The route for text from ids.
+pub(crate) const COMPLETIONS: &str = "/v1/completions";
+
+/// A body for the generate route.
+pub(crate) fn generate(id: &str, max_tokens: u32, stream: bool) -> serde_json::Value {
+    serde_json::json!({
+        "token_ids": [11, 12, 13],
+        "sampling_params": { "max_tokens": max_tokens },
+        "request_id": id,
+        "stream": stream,
+    })
+}

@@ -1,0 +1,114 @@
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::http::{Call, Reply, Tls};
+use super::process::Tito;
+use super::wait::{PATIENCE, wait_within};
+use super::{GENERATE, generate};
+
+/// `tito serve` in a process of its own.
+pub(crate) struct Serve {
+    pub(crate) process: Tito,
+    pub(crate) address: SocketAddr,
+    /// How its clients speak TLS, where they do.
+    pub(crate) tls: Option<Tls>,
+}
+
+impl Serve {
+    /// Starts it in front of these engines and waits until it is ready.
+    pub(crate) async fn ready(engines: &[&str], args: &[&str]) -> Self {
+        let serve = Self::start(engines, args).await;
+        serve.wait_status("/ready", 200).await;
+        serve
+    }
+
+    /// Starts it in front of these engines and waits until it listens.
+    pub(crate) async fn start(engines: &[&str], args: &[&str]) -> Self {
+        Self::start_with(engines, args, &[]).await
+    }
+
+    /// The same with an environment.
+    pub(crate) async fn start_with(engines: &[&str], args: &[&str], env: &[(&str, &str)]) -> Self {
+        let engines = engines.iter().flat_map(|engine| ["--engine", *engine]);
+        let all: Vec<&str> =
+            ["serve", "--port", "0"].into_iter().chain(engines).chain(args.iter().copied()).collect();
+        let mut process = Tito::spawn(&all, env);
+        let line = process.line("tito serve listens on ").await;
+        let address = line.rsplit_once("://").unwrap().1.parse().unwrap();
+        Self { process, address, tls: None }
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Call {
+        self.dressed(Call::get(self.address, path))
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Call {
+        self.dressed(Call::post(self.address, path, body))
+    }
+
+    fn dressed(&self, call: Call) -> Call {
+        match &self.tls {
+            Some(tls) => call.tls(tls),
+            None => call,
+        }
+    }
+
+    /// A request on the generate route.
+    pub(crate) fn generate(&self, id: &str, max_tokens: u32, stream: bool) -> Call {
+        self.post(GENERATE, &generate(id, max_tokens, stream))
+    }
+
+    /// Sends a small request that must succeed.
+    pub(crate) async fn assert_serves(&self, id: &str) -> Reply {
+        let reply = self.generate(id, 4, false).send().await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        assert_eq!(reply.tokens().len(), 4);
+        reply
+    }
+
+    /// Waits until a path answers with a status, and returns the reply.
+    pub(crate) async fn wait_status(&self, path: &str, status: u16) -> Reply {
+        wait_within(PATIENCE, &format!("{status} from {path}"), async || {
+            Some(self.get(path).send().await).filter(|reply| reply.status == status)
+        })
+        .await
+    }
+
+    /// Waits until `/ready` gives a reason or a note that holds `mark`.
+    pub(crate) async fn wait_note(&self, mark: &str) -> Reply {
+        wait_within(PATIENCE, &format!("`{mark}` from /ready"), async || {
+            Some(self.get("/ready").send().await).filter(|reply| reply.text().contains(mark))
+        })
+        .await
+    }
+
+    /// The sum of the series of a metric that have all these labels.
+    pub(crate) async fn metric(&self, name: &str, labels: &[&str]) -> f64 {
+        let text = self.get("/metrics").send().await;
+        sum(text.text(), name, labels)
+    }
+
+    /// Waits until a metric has a value.
+    pub(crate) async fn wait_metric(&self, name: &str, labels: &[&str], value: f64) {
+        self.wait_metric_within(PATIENCE, name, labels, value).await;
+    }
+
+    /// The same with a deadline of its own.
+    pub(crate) async fn wait_metric_within(&self, limit: Duration, name: &str, labels: &[&str], value: f64) {
+        wait_within(limit, &format!("{name} {labels:?} at {value}"), async || {
+            (self.metric(name, labels).await.to_bits() == value.to_bits()).then_some(())
+        })
+        .await;
+    }
+}
+
+/// Adds up the lines of a metric that hold every label, such as `route="generate"`.
+fn sum(text: &str, name: &str, labels: &[&str]) -> f64 {
+    let series = text
+        .lines()
+        .filter_map(|line| line.strip_prefix(name))
+        .filter(|rest| rest.starts_with([' ', '{']) && labels.iter().all(|label| rest.contains(label)));
+    series.map(|rest| rest.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+}

@@ -1,0 +1,173 @@
+//! Large requests, many requests, slow readers, and what has to come through untouched.
+
+mod transfer;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpSocket;
+
+use crate::harness::{
+    Asked, COMPLETIONS, Call, GENERATE, MockEngine, Serve, assert_envelope, generate, wait_within,
+};
+
+/// A context that a prompt of 100,000 tokens fits into.
+const LARGE: [&str; 4] = ["--max-model-len", "200000", "--max-num-batched-tokens", "200000"];
+
+#[tokio::test]
+async fn a_prompt_of_a_hundred_thousand_tokens_is_served_exactly() {
+    let engine = MockEngine::start(&LARGE).await;
+    let serve = Serve::ready(&[&engine.url()], &[]).await;
+    let prompt: Vec<u32> = (0..100_000).map(|at| (at * 7 + at / 1000) % 1000).collect();
+    let mut outputs = Vec::new();
+    for stream in [false, true] {
+        let body = json!({
+            "token_ids": prompt,
+            "sampling_params": { "max_tokens": 5, "temperature": 0 },
+            "return_token_ids": true,
+            "stream": stream,
+            "stream_options": if stream { json!({ "include_usage": true }) } else { Value::Null },
+        });
+        let reply = serve.post(GENERATE, &body).send().await;
+        assert_eq!(reply.status, 200);
+        let chunks = reply.chunks();
+        let ids = chunks.iter().find_map(|chunk| chunk["prompt_token_ids"].as_array()).unwrap();
+        assert!(ids.iter().zip(&prompt).all(|(ours, theirs)| ours == theirs) && ids.len() == prompt.len());
+        let usage = chunks.iter().find_map(|chunk| chunk["usage"].as_object()).unwrap();
+        assert_eq!((&usage["prompt_tokens"], &usage["completion_tokens"]), (&json!(100_000), &json!(5)));
+        outputs.push(reply.tokens());
+
+        let body = json!({ "prompt": prompt, "max_tokens": 5, "temperature": 0, "stream": stream, "return_token_ids": true });
+        let reply = serve.post(COMPLETIONS, &body).send().await;
+        assert_eq!(reply.status, 200);
+        outputs.push(reply.tokens());
+    }
+    assert!(outputs.iter().all(|ids| ids.len() == 5 && *ids == outputs[0]), "{outputs:?}");
+}
+
+#[tokio::test]
+async fn what_is_too_large_is_told_so_and_what_is_not_passes() {
+    let engine = MockEngine::start(&["--kv-connector"]).await;
+    let serve = Serve::ready(&[&engine.url()], &["--body-limit", "34MiB"]).await;
+    let with = |mebibytes: usize, stream: bool| {
+        let opaque = "x".repeat(mebibytes << 20);
+        let params = "{\"max_tokens\":1}";
+        Call::post(serve.address, GENERATE, &Value::Null).body(format!(
+            "{{\"token_ids\":[1],\"sampling_params\":{params},\"request_id\":\"r\",\"stream\":{stream},\
+             \"kv_transfer_params\":{{\"opaque\":\"{opaque}\"}}}}"
+        ))
+    };
+    for (mebibytes, stream, code) in [
+        (33, false, "message_too_large"),
+        (33, true, "message_too_large"),
+        (35, false, "body_too_large"),
+        (35, true, "body_too_large"),
+    ] {
+        let reply = with(mebibytes, stream).send().await;
+        let error = assert_envelope(code, &reply);
+        assert_eq!((reply.status, &error["code"]), (413, &json!(code)), "{error}");
+        serve.assert_serves("next").await;
+    }
+    assert!(engine.entries("r").await.is_empty());
+    let reply = with(31, true).send().await;
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert_eq!(engine.entries("r").await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_client_that_never_reads_is_left_and_nobody_else_notices() {
+    let engine =
+        MockEngine::start(&["--max-model-len", "100000", "--speed", "1", "--step-time", "1ms"]).await;
+    let serve = Serve::ready(&[&engine.url()], &["--client-stall-timeout", "1s"]).await;
+    let mut body = generate("slow", 90_000, true);
+    body["sampling_params"]["logprobs"] = json!(20);
+    body["sampling_params"]["n"] = json!(8);
+    let text = body.to_string();
+    let head = format!(
+        "POST {GENERATE} HTTP/1.1\r\nhost: tito\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        text.len()
+    );
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4 << 10).unwrap();
+    let mut reader = socket.connect(serve.address).await.unwrap();
+    reader.write_all(format!("{head}{text}").as_bytes()).await.unwrap();
+    engine.wait_count("slow", "running", 8).await;
+
+    let mut served = 0;
+    wait_within(Duration::from_secs(60), "the slow reader's requests aborted", async || {
+        serve.assert_serves("other").await;
+        served += 1;
+        let entries = engine.entries("slow").await;
+        entries.iter().all(|entry| entry.cause() == Some("disconnected")).then_some(())
+    })
+    .await;
+    assert!(served > 1, "others were served meanwhile");
+    serve.wait_metric("tito_frontend_stalled_clients_total", &[], 1.0).await;
+    serve.wait_metric("tito_frontend_requests_in_flight", &[], 0.0).await;
+    drop(reader);
+}
+
+#[tokio::test]
+async fn three_hundred_streams_at_once_are_each_their_own() {
+    const STREAMS: u32 = 300;
+    let engine = MockEngine::start(&[]).await;
+    let serve = Serve::ready(&[&engine.url()], &[]).await;
+    let body = |number: u32, stream: bool| {
+        json!({
+            "token_ids": [number, number + 1, number + 2],
+            "sampling_params": { "max_tokens": 12, "temperature": 0 },
+            "stream": stream,
+        })
+    };
+    engine.pause().await;
+    let asked: Vec<Asked> =
+        (0..STREAMS).map(|number| Asked::new(serve.post(GENERATE, &body(number, true)))).collect();
+    serve.wait_metric("tito_admission_in_flight", &[], f64::from(STREAMS)).await;
+    engine.resume().await;
+    for (number, asked) in (0..STREAMS).zip(asked) {
+        let reply = asked.reply().await;
+        assert_eq!((reply.status, reply.finish_reason().as_deref()), (200, Some("length")));
+        assert_eq!(reply.tokens().len(), 12);
+        if number % 10 == 0 {
+            let alone = serve.post(GENERATE, &body(number, false)).send().await;
+            assert_eq!(reply.tokens(), alone.tokens(), "prompt {number}");
+        }
+    }
+    serve.wait_metric("tito_frontend_requests_in_flight", &[], 0.0).await;
+    serve.wait_metric("tito_runtime_task_panics_total", &[], 0.0).await;
+}
+
+#[tokio::test]
+async fn equal_request_ids_live_side_by_side() {
+    let engine = MockEngine::start(&[]).await;
+    let serve = Serve::ready(&[&engine.url()], &[]).await;
+    let named = |stream: bool| -> Call { serve.generate("own", 4, stream).header("x-request-id", "same") };
+    engine.pause().await;
+    let stays: Vec<Asked> = [false, true].map(|stream| Asked::new(named(stream))).into();
+    let leaves = Asked::new(named(true));
+    engine.wait_count("same", "queued", 3).await;
+    drop(leaves);
+    engine.wait_count("same", "aborted", 1).await;
+    engine.resume().await;
+    for asked in stays {
+        let reply = asked.reply().await;
+        assert_eq!((reply.status, reply.tokens().len()), (200, 4), "{}", reply.text());
+        assert_eq!(reply.header("x-request-id"), Some("same"));
+        assert_eq!(reply.chunks()[0]["request_id"], "same");
+    }
+    engine.wait_count("same", "finished", 2).await;
+}
+
+#[tokio::test]
+async fn a_silent_stream_is_kept_alive_by_comments() {
+    let engine = MockEngine::start(&[]).await;
+    let serve =
+        Serve::ready(&[&engine.url()], &["--sse-keep-alive", "20ms", "--stall-timeout", "500ms"]).await;
+    engine.fault(&json!({ "kind": "stall", "at_token": 1, "count": 1 })).await;
+    let reply = serve.generate("r", 4, true).send().await;
+    assert_eq!(reply.error_code().as_deref(), Some("worker_stalled"));
+    let comments = reply.text().matches(": ping\n\n").count();
+    assert!((2..=25).contains(&comments), "{comments} comments in half a second");
+    assert_eq!(reply.tokens().len(), 1);
+}
