@@ -7,6 +7,7 @@
 //! | `TITO_CONFORMANCE_KIND` | `mock`, `light` or `dense` |
 //! | `TITO_CONFORMANCE_GRPC` | `host:port` of the engine's gRPC services; absent for `mock` |
 //! | `TITO_CONFORMANCE_HTTP` | `host:port` of the engine's HTTP server; absent for `mock` |
+//! | `TITO_CONFORMANCE_SKIPPED` | file to which the suite adds the name of each case that the engine cannot show |
 //!
 //! For `mock` the suite starts a mock of its own, as it does on every `cargo test`.
 
@@ -56,8 +57,20 @@ impl EngineKind {
     }
 }
 
-/// How each test of one run ended, by name; true when it passed.
-type Outcomes = BTreeMap<String, bool>;
+/// How a test ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Passed,
+    Failed,
+    /// The engine cannot show it.
+    Skipped,
+}
+
+/// How each test of one run ended, by name.
+type Outcomes = BTreeMap<String, Outcome>;
+
+/// Arguments of the real engine. One request at a time proves that a queued one is dropped, too.
+const DENSE_ARGS: [&str; 2] = ["--max-num-seqs", "1"];
 
 /// Runs the suite against each engine in turn and prints the matrix.
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Verdict> {
@@ -91,10 +104,14 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Verdict> {
 fn test(workspace: &Workspace, args: &Args, engine: EngineKind) -> Result<(Outcomes, bool)> {
     let running = match engine {
         EngineKind::Mock => None,
-        EngineKind::Light | EngineKind::Dense => Some(args.kit.start(engine.as_str(), "conformance")?),
+        EngineKind::Light => Some(args.kit.start(engine.as_str(), "conformance", &[])?),
+        EngineKind::Dense => Some(args.kit.start(engine.as_str(), "conformance", &DENSE_ARGS)?),
     };
+    let skipped =
+        std::env::temp_dir().join(format!("tito-skipped-{}-{}", engine.as_str(), std::process::id()));
     let mut suite = process::cargo(&workspace.root, &SUITE);
     suite.arg("--").args(&args.filter).env("TITO_CONFORMANCE_KIND", engine.as_str());
+    suite.env("TITO_CONFORMANCE_SKIPPED", &skipped);
     match &running {
         Some(running) => {
             suite.env("TITO_CONFORMANCE_GRPC", &running.grpc).env("TITO_CONFORMANCE_HTTP", &running.http)
@@ -103,18 +120,32 @@ fn test(workspace: &Workspace, args: &Args, engine: EngineKind) -> Result<(Outco
     };
     let mut outcomes = Outcomes::new();
     let status = process::watched(&mut suite, |line| outcomes.extend(outcome(line)))?;
+    if let Ok(names) = std::fs::read_to_string(&skipped) {
+        mark_skipped(&mut outcomes, &names);
+        std::fs::remove_file(&skipped)?;
+    }
     Ok((outcomes, status.success()))
 }
 
+/// A case that says it was skipped has not passed.
+fn mark_skipped(outcomes: &mut Outcomes, names: &str) {
+    for (test, outcome) in outcomes {
+        let named = |case: &str| test == case || test.ends_with(&format!("::{case}"));
+        if *outcome == Outcome::Passed && names.lines().any(named) {
+            *outcome = Outcome::Skipped;
+        }
+    }
+}
+
 /// The test and its result in a line such as `test unary::greedy ... ok`.
-fn outcome(line: &str) -> Option<(String, bool)> {
+fn outcome(line: &str) -> Option<(String, Outcome)> {
     let (name, result) = line.strip_prefix("test ")?.rsplit_once(" ... ")?;
-    let passed = match result {
-        "ok" => true,
-        "FAILED" => false,
+    let outcome = match result {
+        "ok" => Outcome::Passed,
+        "FAILED" => Outcome::Failed,
         _ => return None,
     };
-    Some((name.to_owned(), passed))
+    Some((name.to_owned(), outcome))
 }
 
 /// One row per test, one column per engine, and the sums.
@@ -123,14 +154,19 @@ fn matrix(columns: &[(&str, Outcomes)]) -> String {
     let mut rows = Vec::new();
     for name in names {
         let cells = columns.iter().map(|(_, outcomes)| match outcomes.get(name) {
-            Some(true) => "passed",
-            Some(false) => "FAILED",
+            Some(Outcome::Passed) => "passed",
+            Some(Outcome::Failed) => "FAILED",
+            Some(Outcome::Skipped) => "skipped",
             None => "not run",
         });
         rows.push([name.as_str()].into_iter().chain(cells).map(str::to_owned).collect());
     }
     let sum = |outcomes: &Outcomes| {
-        format!("{} of {}", outcomes.values().filter(|passed| **passed).count(), outcomes.len())
+        format!(
+            "{} of {}",
+            outcomes.values().filter(|outcome| **outcome == Outcome::Passed).count(),
+            outcomes.len()
+        )
     };
     let sums = columns.iter().map(|(_, outcomes)| sum(outcomes));
     rows.push([String::from("**passed**")].into_iter().chain(sums).collect());

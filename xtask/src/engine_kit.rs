@@ -62,7 +62,7 @@ impl KitArgs {
     }
 
     /// Starts an engine of this kind under a name nobody else uses and returns when it is healthy.
-    pub(crate) fn start(&self, kind: &str, purpose: &str) -> Result<RunningEngine> {
+    pub(crate) fn start(&self, kind: &str, purpose: &str, engine_args: &[&str]) -> Result<RunningEngine> {
         let script = self.folder()?.join("engine.sh");
         let script = script.to_str().context("the kit's path is not UTF-8")?;
         let name = format!("tito-{purpose}-{kind}-{}", std::process::id());
@@ -72,6 +72,10 @@ impl KitArgs {
         let mut arguments = vec![script, name.as_str(), "--kind", kind, "--timeout", limit.as_str()];
         for (flag, port) in [("--grpc", &grpc), ("--http", &http)] {
             arguments.extend(port.iter().flat_map(|port| [flag, port.as_str()]));
+        }
+        if !engine_args.is_empty() {
+            arguments.push("--");
+            arguments.extend(engine_args);
         }
         println!("starting engine {name}");
         let mut keeper = Leash::start(KEEPER, &arguments, |command| {

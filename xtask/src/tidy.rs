@@ -72,7 +72,9 @@ fn architecture(workspace: &Workspace, files: &[SourceFile]) -> Vec<Finding> {
             "write it: every crate is listed there",
         )];
     };
-    crates::check(&workspace.crates, text)
+    let mut findings = crates::check(&workspace.crates, text);
+    findings.extend(crates::unused(&workspace.crates, text_of(files, policy::MANIFEST).unwrap_or_default()));
+    findings
 }
 
 fn documents(files: &[SourceFile]) -> Vec<Finding> {

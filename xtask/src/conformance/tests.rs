@@ -9,14 +9,16 @@ fn the_matrix_has_a_row_per_test_and_a_column_per_engine() {
     let mock = outcomes(
         "running 2 tests\ntest unary::greedy ... ok\ntest unary::seed ... FAILED\n\ntest result: FAILED. 1 passed",
     );
-    let light = outcomes("test unary::greedy ... ok\ntest pause ... ok");
+    let mut light = outcomes("test unary::greedy ... ok\ntest pause ... ok\ntest cases::sleep ... ok");
+    mark_skipped(&mut light, "sleep\n");
     let expected = "\
 | test          | mock    | light   |
 | ------------- | ------- | ------- |
+| cases::sleep  | not run | skipped |
 | pause         | not run | passed  |
 | unary::greedy | passed  | passed  |
 | unary::seed   | FAILED  | not run |
-| **passed**    | 1 of 2  | 2 of 2  |
+| **passed**    | 1 of 2  | 2 of 3  |
 ";
     assert_eq!(matrix(&[("mock", mock), ("light", light)]), expected);
 }

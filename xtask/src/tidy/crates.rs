@@ -1,12 +1,15 @@
 //! Rules about crates: folders, layers, arrows, gated dependencies, and their rows in ARCHITECTURE.md.
 
 mod listing;
+mod table;
 
 use std::collections::BTreeMap;
 
 use super::Finding;
 use super::policy::{FOLDERS, GATES, IMPURE, PURE, STD_ONLY};
 use crate::workspace::{Crate, Dependency};
+
+pub(crate) use table::unused;
 
 /// Every finding about the members of the workspace and the table that lists them.
 pub(crate) fn check(crates: &[Crate], architecture: &str) -> Vec<Finding> {
@@ -109,14 +112,15 @@ fn in_family(name: &str, family: &str) -> bool {
     name.strip_prefix(family).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_']))
 }
 
+/// Whether a line of a manifest is about this dependency.
+fn names(line: &str, dependency: &str) -> bool {
+    line.trim_start().strip_prefix(dependency).is_some_and(|rest| rest.starts_with([' ', '.', '=']))
+}
+
 /// A finding on the line of the manifest that names the dependency.
 fn finding_at(member: &Crate, dependency: &Dependency, problem: String, remedy: &str) -> Finding {
-    let names_it = |line: &str| {
-        line.trim_start()
-            .strip_prefix(dependency.name.as_str())
-            .is_some_and(|rest| rest.starts_with([' ', '.', '=']))
-    };
-    let line = member.manifest.lines().position(names_it).map_or(1, |index| index + 1);
+    let line =
+        member.manifest.lines().position(|line| names(line, &dependency.name)).map_or(1, |index| index + 1);
     Finding::new(&member.manifest_path(), line, problem, remedy)
 }
 

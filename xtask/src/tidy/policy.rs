@@ -2,6 +2,8 @@
 
 /// Where every crate is listed with its layer and purpose.
 pub(crate) const ARCHITECTURE: &str = "ARCHITECTURE.md";
+/// The manifest that holds the table of dependencies.
+pub(crate) const MANIFEST: &str = "Cargo.toml";
 /// The page that lists every other page of `docs/`.
 pub(crate) const DOCS_INDEX: &str = "docs/README.md";
 /// The folder of release-note fragments, with its slash.

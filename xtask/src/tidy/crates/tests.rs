@@ -149,3 +149,13 @@ fn a_row_without_a_crate_is_reserved_or_wrong() {
     );
     check("tito-engine 2:", &engine_and(ENGINE), &["ARCHITECTURE.md:2: `engine` is listed twice"]);
 }
+
+#[test]
+fn a_row_of_the_dependency_table_that_no_crate_uses_is_refused() {
+    let crates = ["tito-types 0:", "tito-engine 2: tokio dev:tokio-util"].map(parse);
+    let manifest = "[workspace]\n[workspace.dependencies]\n# tower = \"1\"\n\ntokio = \"1\"\nhttp.version = \"1\"\n\
+        tokio-util = { version = \"1\" }\ntokio-stream = \"1\"\n[profile.dev]\ndebug = true\n";
+    let found: Vec<String> = unused(&crates, manifest).iter().map(ToString::to_string).collect();
+    let expected = ["Cargo.toml:6: no crate uses http", "Cargo.toml:8: no crate uses tokio-stream"];
+    assert_eq!(found, expected.map(|problem| format!("{problem}: remove it from the table")));
+}
