@@ -2,30 +2,6 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tito_formats::{BindContext, Format, OpenAiCompletions, SamplingDefaults};
-use tito_types::{Catalog, CatalogModel, RequestId};
+use tito_formats::OpenAiCompletions;
 
-fuzz_target!(|body: &[u8]| {
-    let model = CatalogModel {
-        names: vec!["m".into()],
-        source: "m".into(),
-        max_model_len: 2048,
-        n_max: 16,
-        routable: true,
-    };
-    let catalog = Catalog { models: vec![model], reasons: Vec::new() };
-    let context = BindContext {
-        catalog: &catalog,
-        header_id: None,
-        fresh_id: RequestId::parse("fresh").expect("visible ASCII"),
-        session: None,
-        rank: None,
-        now_unix_seconds: 0,
-        sampling_defaults: SamplingDefaults::Vllm,
-        strict: false,
-    };
-    if let Ok(bound) = OpenAiCompletions.bind(body, &context) {
-        assert!(!bound.requests.is_empty());
-        assert!(bound.requests.iter().all(|request| request.n >= 1 && !request.prompt.is_empty()));
-    }
-});
+fuzz_target!(|body: &[u8]| tito_fuzz::bind(&OpenAiCompletions, body));

@@ -96,6 +96,12 @@ impl ApiKey {
     }
 }
 
+impl From<String> for ApiKey {
+    fn from(key: String) -> Self {
+        Self::new(key)
+    }
+}
+
 impl fmt::Debug for ApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ApiKey(***)")

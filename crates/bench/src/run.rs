@@ -82,13 +82,15 @@ pub(crate) async fn run_over<T: Transport>(
     let phase = Phase::new(&caller, progress, config.warmup_requests);
     progress.begin(name, total(config.load));
     let begin = Instant::now();
-    match config.load {
-        _ if warmup.gave_up() => (), // what did not survive the warm-up is not measured
-        Load::Closed { concurrency, stop } => phase.closed_loop(concurrency, stop).await,
-        Load::Open { rate_per_s, arrivals, duration, in_flight_max } => {
-            let arrivals = Arrivals::new(arrivals, rate_per_s, config.workload.seed);
-            let sent = phase.open_loop(begin, arrivals, duration, in_flight_max, pacer).await;
-            sent.map_err(Error::Timer)?;
+    // What did not survive the warm-up is not measured.
+    if !warmup.gave_up() {
+        match config.load {
+            Load::Closed { concurrency, stop } => phase.closed_loop(concurrency, stop).await,
+            Load::Open { rate_per_s, arrivals, duration, in_flight_max } => {
+                let arrivals = Arrivals::new(arrivals, rate_per_s, config.workload.seed);
+                let sent = phase.open_loop(begin, arrivals, duration, in_flight_max, pacer).await;
+                sent.map_err(Error::Timer)?;
+            }
         }
     }
     let costs = costs(before, generator_before);

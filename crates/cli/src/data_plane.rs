@@ -25,10 +25,7 @@ pub(crate) fn data_plane(
 
 /// What belongs to one engine: several continuations of a request run on the engine that was chosen for it.
 pub(crate) fn per_engine() -> Wrap {
-    Box::new(|info, engine| {
-        let n_max = u32::try_from(info.identity.max_running_requests).unwrap_or(u32::MAX).max(1);
-        BoxEngine::new(Fanout::new(engine, n_max))
-    })
+    Box::new(|info, engine| BoxEngine::new(Fanout::new(engine, info.identity.n_max())))
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         mocks.push(config.build().await.context("start a simulated engine")?);
     }
     let handles: Vec<_> = mocks.iter().map(|mock| (mock.grpc_addr(), mock.handle())).collect();
-    let server = Server::build(settings(args.port, &mocks)).await?.ended_by_signals()?;
+    let server = Server::build(settings(args.port, &mocks))?.ended_by_signals()?;
     let engines: Vec<_> = mocks.iter().map(|mock| mock.grpc_addr().to_string()).collect();
     println!("{} simulated vLLM engines: {}", engines.len(), engines.join(", "));
     println!("tito serve listens on {}", server.url());
@@ -80,9 +80,10 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         let _ = done.send(sent);
         Ok(())
     });
-    let served = server.run().await?;
+    let served = server.run().await;
     stop.cancel();
     tasks.stop().await;
+    let served = served?;
     match outcome.await {
         Ok(Ok(())) => Ok(served),
         Ok(Err(error)) => Err(error),

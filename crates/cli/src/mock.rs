@@ -1,13 +1,15 @@
 //! `tito mock`: one simulated engine.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
+use anyhow::Context as _;
 use tito_mock::Exit;
-use tito_runtime::{OnError, ShutdownConfig, Signals, Stage, Tasks, telemetry};
+use tito_runtime::{OnError, Shutdown, ShutdownConfig, Signals, Stage, Tasks, telemetry};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::MockArgs;
-use crate::process;
+use crate::{process, units};
 
 pub(crate) fn run(args: MockArgs) -> ExitCode {
     let config = args.into_config();
@@ -17,37 +19,54 @@ pub(crate) fn run(args: MockArgs) -> ExitCode {
     process::block_on(async {
         let mock = config.build().await?;
         // First: whoever has read the addresses may already send a signal.
-        let stop = stop_on_signal()?;
+        let signalled = Signalled::install()?;
         println!("tito mock: gRPC on {}, HTTP on http://{}", mock.grpc_addr(), mock.http_addr());
         println!("attach it with: tito serve --engine vllm://{}", mock.grpc_addr());
-        Ok(match mock.run(stop).await? {
-            Exit::Stopped => ExitCode::SUCCESS,
-            Exit::Died => ExitCode::FAILURE,
-        })
+        let exit = tokio::select! {
+            biased;
+            exit = mock.run(signalled.first) => match exit {
+                Ok(Exit::Stopped) => Ok(ExitCode::SUCCESS),
+                Ok(Exit::Died) => Ok(ExitCode::FAILURE),
+                Err(error) => Err(error.into()),
+            },
+            () = signalled.shutdown.reached(Stage::Draining) => Ok(ExitCode::FAILURE),
+        };
+        signalled.tasks.stop().await;
+        exit
     })
 }
 
-/// A token that the first SIGTERM or SIGINT cancels.
-fn stop_on_signal() -> anyhow::Result<CancellationToken> {
-    let at_once = ShutdownConfig { unready: std::time::Duration::ZERO, drain: std::time::Duration::ZERO };
-    let (sequence, shutdown, trigger) = at_once.build();
-    let tasks = Tasks::new(trigger.clone(), &mut tito_runtime::registry());
-    let signals = Signals::install()?;
-    let (reload, _) = tito_runtime::reload();
-    tasks.spawn("signals", OnError::Stop, async move {
-        signals.forward(trigger, reload).await;
-        Ok(())
-    });
-    tasks.spawn("shutdown", OnError::Stop, async move {
-        sequence.run().await;
-        Ok(())
-    });
-    let stop = CancellationToken::new();
-    let stopped = stop.clone();
-    tasks.spawn("stop", OnError::Stop, async move {
-        shutdown.reached(Stage::Unready).await;
-        stopped.cancel();
-        Ok(())
-    });
-    Ok(stop)
+/// What SIGTERM and SIGINT do: the first asks for an orderly end, the second ends the mock at once.
+struct Signalled {
+    first: CancellationToken,
+    /// At [`Stage::Draining`] from the second signal on.
+    shutdown: Shutdown,
+    tasks: Tasks,
+}
+
+impl Signalled {
+    fn install() -> anyhow::Result<Self> {
+        // The mock times its own end; the stage after the first signal only ends by the second.
+        let stages = ShutdownConfig { unready: units::TIME_MAX, drain: Duration::ZERO };
+        let (sequence, shutdown, trigger) = stages.build();
+        let tasks = Tasks::new(trigger.clone(), &mut tito_runtime::registry());
+        let signals = Signals::install().context("install signal handlers")?;
+        let (reload, _) = tito_runtime::reload();
+        tasks.spawn("signals", OnError::Stop, async move {
+            signals.forward(trigger, reload).await;
+            Ok(())
+        });
+        tasks.spawn("shutdown", OnError::Stop, async move {
+            sequence.run().await;
+            Ok(())
+        });
+        let first = CancellationToken::new();
+        let (stop, stage) = (first.clone(), shutdown.clone());
+        tasks.spawn("stop", OnError::Stop, async move {
+            stage.reached(Stage::Unready).await;
+            stop.cancel();
+            Ok(())
+        });
+        Ok(Self { first, shutdown, tasks })
+    }
 }

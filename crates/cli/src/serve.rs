@@ -29,7 +29,7 @@ pub(crate) fn run(args: &ServeArgs) -> ExitCode {
         return process::usage(&[format!("--log-level: {:#}", anyhow::Error::from(error))]);
     }
     process::block_on(async {
-        let server = Server::build(settings).await?.ended_by_signals()?;
+        let server = Server::build(settings)?.ended_by_signals()?;
         println!("tito serve listens on {}", server.url());
         server.run().await
     })
@@ -51,15 +51,16 @@ pub(crate) struct Server {
 
 impl Server {
     /// Puts the parts together; every address and file is checked, and the socket is bound.
-    pub(crate) async fn build(settings: Settings) -> anyhow::Result<Self> {
+    pub(crate) fn build(settings: Settings) -> anyhow::Result<Self> {
         let Settings { frontend, engines, fleet, admission, shutdown } = settings;
         let mut registry = tito_runtime::registry();
         let (sequence, shutdown, trigger) = shutdown.build();
         let (reload_trigger, reload) = tito_runtime::reload();
         let tasks = Tasks::new(trigger.clone(), &mut registry);
 
-        let process = uuid::Uuid::new_v4().as_fields().0;
-        let connectors = engines.into_iter().map(|engine| VllmConnector::try_new(engine, process));
+        // Engines see ids with a suffix of ours; two ways to one engine must not make the same.
+        let suffix = || uuid::Uuid::new_v4().as_fields().0;
+        let connectors = engines.into_iter().map(|engine| VllmConnector::try_new(engine, suffix()));
         let connectors = connectors.collect::<Result<Vec<_>, _>>()?;
         let fleet_metrics = FleetMetrics::register(registry.sub_registry_with_prefix("fleet"));
         let fleet = Fleet::new(fleet, connectors, data_plane::per_engine(), fleet_metrics);
@@ -75,7 +76,7 @@ impl Server {
             tasks: tasks.clone(),
         };
         let scheme = if frontend.tls.is_some() { "https" } else { "http" };
-        let frontend = frontend.build(parts, &mut registry).await?;
+        let frontend = frontend.build(parts, &mut registry)?;
         Ok(Self {
             frontend,
             fleet,

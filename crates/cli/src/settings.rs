@@ -5,11 +5,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use tito_dataplane::AdmitConfig;
-use tito_engine_vllm::{TlsConfig as EngineTls, VllmConfig};
+use tito_engine_vllm::{TlsConfig as EngineTls, VllmConfig, VllmConnector};
 use tito_fleet::FleetConfig;
 use tito_formats::SamplingDefaults;
-use tito_frontend::{FrontendConfig, KeyConfig, Limits, Secret, Timeouts, TlsConfig};
-use tito_runtime::ShutdownConfig;
+use tito_frontend::{Error as FrontendError, FrontendConfig, KeyConfig, Limits, Timeouts, TlsConfig};
+use tito_runtime::{Chain, ShutdownConfig, telemetry};
 
 use crate::args::{GenerationConfig, ServeArgs};
 
@@ -32,9 +32,9 @@ pub(crate) fn fleet_config() -> FleetConfig {
     FleetConfig { retry_min: RETRY_MIN, retry_max: RETRY_MAX }
 }
 
-/// Converts the flags; reads the files that engines need. Returns every mistake at once.
+/// Converts the flags and reads the files that they name. Returns every mistake at once.
 pub(crate) fn settings(args: &ServeArgs) -> Result<Settings, Vec<String>> {
-    let mut problems = Vec::new();
+    let mut problems = incomplete(args);
     let engine_tls = engine_tls(args).unwrap_or_else(|problem| {
         problems.push(problem);
         None
@@ -54,20 +54,17 @@ pub(crate) fn settings(args: &ServeArgs) -> Result<Settings, Vec<String>> {
     if args.engine.is_empty() {
         problems.push("--engine is missing: name at least one, vllm://HOST:GRPC_PORT".to_owned());
     }
-    let files = [&args.tls_cert, &args.tls_key, &args.tls_client_ca, &args.api_key_file];
-    for path in files.into_iter().flatten() {
-        if let Err(error) = std::fs::File::open(path) {
-            problems.push(format!("cannot read {}: {error}", path.display()));
-        }
-    }
-    if args.api_key.iter().any(|key| key.trim().is_empty()) {
-        problems.push("--api-key: a key is empty".to_owned());
+    let frontend = frontend(args);
+    let errors = frontend.check();
+    problems.extend(errors.iter().map(|error| format!("--{}: {}", flag_of(error, args), Chain(error))));
+    if let Err(error) = telemetry::check(&args.log_level) {
+        problems.push(format!("--log-level: {}", Chain(&error)));
     }
     if !problems.is_empty() {
         return Err(problems);
     }
     Ok(Settings {
-        frontend: frontend(args),
+        frontend,
         engines,
         fleet: fleet_config(),
         admission: AdmitConfig {
@@ -77,6 +74,41 @@ pub(crate) fn settings(args: &ServeArgs) -> Result<Settings, Vec<String>> {
         },
         shutdown: ShutdownConfig { unready: args.unready_delay, drain: args.drain_timeout },
     })
+}
+
+/// Settings that mean nothing without others, which are missing. Judged here, when every place has been read.
+fn incomplete(args: &ServeArgs) -> Vec<String> {
+    let (tls_cert, tls_key) = (args.tls_cert.is_some(), args.tls_key.is_some());
+    let (cert, key) = (args.engine_cert.is_some(), args.engine_key.is_some());
+    let ca = args.engine_ca.is_some();
+    let needs = [
+        ("tls-cert", tls_cert, "tls-key", tls_key),
+        ("tls-key", tls_key, "tls-cert", tls_cert),
+        ("tls-client-ca", args.tls_client_ca.is_some(), "tls-cert", tls_cert),
+        ("engine-cert", cert, "engine-key", key),
+        ("engine-key", key, "engine-cert", cert),
+        ("engine-cert", cert, "engine-ca", ca),
+        ("engine-key", key, "engine-ca", ca),
+        ("engine-server-name", args.engine_server_name.is_some(), "engine-ca", ca),
+    ];
+    let lone = needs.into_iter().filter(|(_, given, _, other)| *given && !other);
+    let mut problems: Vec<_> = lone.map(|(flag, _, other, _)| format!("--{flag} needs --{other}")).collect();
+    if ca && !args.engine.is_empty() && !args.engine.iter().any(|url| url.starts_with("vllms://")) {
+        problems.push("--engine-ca: no --engine is vllms://, so no connection would be encrypted".to_owned());
+    }
+    problems
+}
+
+/// The flag behind a mistake that the frontend found.
+fn flag_of(error: &FrontendError, args: &ServeArgs) -> &'static str {
+    match error {
+        FrontendError::Key { .. } => "api-key",
+        FrontendError::Keys { .. } => "api-key-file",
+        FrontendError::Tls { path, .. } if args.tls_client_ca.as_ref() == Some(path) => "tls-client-ca",
+        FrontendError::Tls { path, .. } if args.tls_key.as_ref() == Some(path) => "tls-key",
+        FrontendError::Tls { .. } => "tls-cert",
+        FrontendError::Listen(..) | FrontendError::Path(_) => "port",
+    }
 }
 
 fn frontend(args: &ServeArgs) -> FrontendConfig {
@@ -91,7 +123,7 @@ fn frontend(args: &ServeArgs) -> FrontendConfig {
             client_ca: args.tls_client_ca.clone(),
         }),
         keys: KeyConfig {
-            keys: args.api_key.iter().cloned().map(Secret::new).collect(),
+            keys: args.api_key.clone(),
             file: args.api_key_file.clone(),
             metrics_open: args.metrics_without_key,
         },
@@ -113,12 +145,20 @@ fn frontend(args: &ServeArgs) -> FrontendConfig {
 fn engine_tls(args: &ServeArgs) -> Result<Option<EngineTls>, String> {
     let Some(ca) = &args.engine_ca else { return Ok(None) };
     let identity = args.engine_cert.as_deref().zip(args.engine_key.as_deref());
-    let identity_pem = identity.map(|(cert, key)| Ok::<_, String>((read(cert)?, read(key)?))).transpose()?;
-    Ok(Some(EngineTls { ca_pem: read(ca)?, identity_pem, server_name: args.engine_server_name.clone() }))
+    let identity_pem = identity
+        .map(|(cert, key)| Ok::<_, String>((read("engine-cert", cert)?, read("engine-key", key)?)))
+        .transpose()?;
+    let ca_pem = read("engine-ca", ca)?;
+    // Without any, the TLS library would only find at each handshake that it trusts nobody.
+    if !ca_pem.contains("-----BEGIN CERTIFICATE-----") {
+        return Err(format!("--engine-ca: {} holds no certificate", ca.display()));
+    }
+    Ok(Some(EngineTls { ca_pem, identity_pem, server_name: args.engine_server_name.clone() }))
 }
 
-fn read(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+fn read(flag: &str, path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path)
+        .map_err(|error| format!("--{flag}: cannot read {}: {error}", path.display()))
 }
 
 fn engine(url: &str, args: &ServeArgs, tls: Option<&EngineTls>) -> Result<VllmConfig, String> {
@@ -139,7 +179,7 @@ fn engine(url: &str, args: &ServeArgs, tls: Option<&EngineTls>) -> Result<VllmCo
     if host.contains(':') && bare.is_none() {
         return Err("write an IPv6 address in brackets: vllm://[IPV6]:GRPC_PORT".to_owned());
     }
-    Ok(VllmConfig {
+    let config = VllmConfig {
         host: host.to_owned(),
         port,
         tls,
@@ -147,7 +187,10 @@ fn engine(url: &str, args: &ServeArgs, tls: Option<&EngineTls>) -> Result<VllmCo
         connect_timeout: args.connect_timeout,
         stall_timeout: args.stall_timeout.0,
         response_bytes_max: args.engine_reply_limit,
-    })
+    };
+    // Connects nothing; the number only matters to connections.
+    VllmConnector::try_new(config.clone(), 0).map_err(|error| Chain(&error).to_string())?;
+    Ok(config)
 }
 
 #[cfg(test)]

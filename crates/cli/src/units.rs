@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-/// `10`, `0.5`, `10s`, `250ms`, `5m`, `1h`: a plain number is seconds.
+/// Longest time that can be set: 30 days. Added to any instant, it stays far from overflow.
+pub(crate) const TIME_MAX: Duration = Duration::from_hours(24 * 30);
+/// Largest size that can be set, in bytes: no protobuf message is larger than 2 GiB.
+pub(crate) const BYTES_MAX: usize = 2 << 30;
+
+/// `10`, `0.5`, `10s`, `250ms`, `5m`, `1h`: a plain number is seconds. From 0 to [`TIME_MAX`].
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit_seconds = match &text[digits.len()..] {
@@ -14,8 +19,14 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     };
     let number: f64 =
         digits.parse().map_err(|_| "a number with an optional unit: 10, 250ms, 5m".to_owned())?;
-    Duration::try_from_secs_f64(number * unit_seconds)
-        .map_err(|_| "must be a positive, finite time".to_owned())
+    let time = Duration::try_from_secs_f64(number * unit_seconds).ok().filter(|time| *time <= TIME_MAX);
+    time.ok_or_else(|| format!("must be a time from 0 to {}h", TIME_MAX.as_secs() / 3600))
+}
+
+/// Like [`duration`], but not 0.
+pub(crate) fn positive(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    if time.is_zero() { Err("must be longer than 0".to_owned()) } else { Ok(time) }
 }
 
 /// Like [`duration`], but 0 means that there is no limit.
@@ -28,7 +39,7 @@ pub(crate) fn limit(text: &str) -> Result<Limit, String> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limit(pub(crate) Option<Duration>);
 
-/// `1048576`, `64KiB`, `32MiB`, `1GiB`.
+/// `1048576`, `64KiB`, `32MiB`, `1GiB`. From 1 to [`BYTES_MAX`].
 pub(crate) fn bytes(text: &str) -> Result<usize, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit: usize = match &text[digits.len()..] {
@@ -40,7 +51,8 @@ pub(crate) fn bytes(text: &str) -> Result<usize, String> {
     };
     let number: usize =
         digits.parse().map_err(|_| "a whole number with an optional unit: 64MiB".to_owned())?;
-    number.checked_mul(unit).ok_or_else(|| "too large".to_owned())
+    let size = number.checked_mul(unit).filter(|size| (1..=BYTES_MAX).contains(size));
+    size.ok_or_else(|| format!("must be a size from 1 byte to {}GiB", BYTES_MAX >> 30))
 }
 
 #[cfg(test)]

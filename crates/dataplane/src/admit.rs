@@ -1,8 +1,11 @@
+//! The door: a bounded number of continuations in flight, and a bounded queue with a deadline in front of it. Knows
+//! nothing of workers or formats.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -60,7 +63,11 @@ impl<E: Engine> Admit<E> {
         let admitted = tokio::select! {
             biased;
             () = self.draining.cancelled() => Err(Shed::Draining),
-            turn = turn => turn.map_err(|_| Shed::QueueTimeout)?.map_err(|_| Shed::Draining),
+            turn = turn => match turn {
+                Ok(Ok(places)) => Ok(places),
+                Ok(Err(_)) => Err(Shed::Draining), // nobody closes the places, but if they did
+                Err(_) => Err(Shed::QueueTimeout),
+            },
         };
         self.metrics.queue_wait_seconds.observe(queued.elapsed().as_secs_f64());
         admitted
@@ -93,11 +100,22 @@ impl<E: Engine> Engine for Admit<E> {
 }
 
 /// Why a request was not let in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Shed {
     Draining,
     QueueFull,
     QueueTimeout,
+}
+
+impl EncodeLabelValue for Shed {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> std::fmt::Result {
+        let word = match self {
+            Self::Draining => "draining",
+            Self::QueueFull => "queue_full",
+            Self::QueueTimeout => "queue_timeout",
+        };
+        word.encode(encoder)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]

@@ -1,6 +1,9 @@
+//! Several continuations of one prompt, for engines that make one at a time. Knows nothing of workers or formats.
+
+use futures_util::StreamExt as _;
 use futures_util::future::try_join_all;
 use tito_engine::{Engine, TokenStream, merge};
-use tito_types::{EngineError, GenerateRequest};
+use tito_types::{Delta, EngineError, GenerateRequest};
 
 /// Runs `n` continuations as `n` requests to one engine, for engines whose wire carries one at a time.
 ///
@@ -25,8 +28,14 @@ impl<E: Engine> Engine for Fanout<E> {
         }
         let children = children_of(&request, self.n_max)?;
         let opened = try_join_all(children.into_iter().map(|child| self.engine.generate(child))).await?;
-        Ok(merge(opened))
+        let parts = opened.into_iter().enumerate();
+        Ok(merge(parts.map(|(i, part)| if i == 0 { part } else { without_prompt(part) }).collect()))
     }
+}
+
+/// Every child hears about the prompt from its engine; the reply tells it once.
+fn without_prompt(part: TokenStream) -> TokenStream {
+    TokenStream::new(part.choices(), part.map(|item| item.map(|delta| Delta { prompt: None, ..delta })))
 }
 
 fn children_of(request: &GenerateRequest, n_max: u32) -> Result<Vec<GenerateRequest>, EngineError> {

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tito_engine::{BoxEngine, Connection, Connector, Lost};
-use tito_types::{EngineError, EngineInfo, Identity, ModelInfo, Parallelism, WorkerId};
+use tito_runtime::Chain;
+use tito_types::{EngineError, EngineInfo, WorkerId};
 use tokio::time::timeout;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status, Streaming};
@@ -12,9 +13,10 @@ use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use vllm_proto::control_client::ControlClient;
 use vllm_proto::inference_client::InferenceClient;
-use vllm_proto::{GetModelInfoRequest, GetServerInfoRequest, ServerInfo};
+use vllm_proto::{GetModelInfoRequest, GetServerInfoRequest};
 
 use crate::engine::Vllm;
+use crate::info::info_of;
 use crate::status::describe;
 use crate::{Error, VllmConfig};
 
@@ -26,17 +28,17 @@ pub struct VllmConnector {
     config: VllmConfig,
     endpoint: Endpoint,
     worker: WorkerId,
-    /// Start of the engine-id suffix; chosen by the process so that several frontends never collide.
-    process: u32,
+    /// Start of the engine-id suffix: random, so that several frontends and connectors never collide.
+    suffix: u32,
     connections: AtomicU32,
 }
 
 impl VllmConnector {
-    /// Checks the address and the TLS material; connects nothing. `process` is a random number of this process.
-    pub fn try_new(config: VllmConfig, process: u32) -> Result<Self, Error> {
+    /// Checks the address and the TLS material; connects nothing. `suffix` is a random number of its own.
+    pub fn try_new(config: VllmConfig, suffix: u32) -> Result<Self, Error> {
         let endpoint = config.endpoint()?;
         let worker = config.worker();
-        Ok(Self { config, endpoint, worker, process, connections: AtomicU32::new(0) })
+        Ok(Self { config, endpoint, worker, suffix, connections: AtomicU32::new(0) })
     }
 
     /// One control call with a deadline.
@@ -85,7 +87,7 @@ impl Connector for VllmConnector {
         let connecting = timeout(self.config.connect_timeout, self.endpoint.connect());
         let first = match connecting.await {
             Ok(Ok(channel)) => channel,
-            Ok(Err(error)) => return Err(self.unreached(chain(&error))),
+            Ok(Err(error)) => return Err(self.unreached(Chain(&error).to_string())),
             Err(_) => {
                 return Err(self.unreached(format!("no connection within {:?}", self.config.connect_timeout)));
             }
@@ -101,7 +103,7 @@ impl Connector for VllmConnector {
         let channels = std::iter::once(first).chain(others).map(|channel| {
             InferenceClient::new(channel).max_decoding_message_size(self.config.response_bytes_max)
         });
-        let instance = self.process.wrapping_add(self.connections.fetch_add(1, Ordering::Relaxed));
+        let instance = self.suffix.wrapping_add(self.connections.fetch_add(1, Ordering::Relaxed));
         let engine =
             Vllm::new(self.worker.clone(), channels.collect(), control, self.config.stall_timeout, instance);
         Ok(Connection { info, engine: BoxEngine::new(engine), lost: lost(watched) })
@@ -120,55 +122,4 @@ fn lost(mut watched: Streaming<HealthCheckResponse>) -> Lost {
             }
         }
     })
-}
-
-fn info_of(server: ServerInfo, model: vllm_proto::ModelInfo) -> Result<EngineInfo, String> {
-    let parallelism = server.parallelism.unwrap_or_default();
-    if model.served_model_name.is_empty() {
-        return Err("GetModelInfo names no model".to_owned());
-    }
-    if server.max_model_len == 0 {
-        return Err("GetServerInfo gives no max_model_len".to_owned());
-    }
-    let mut names = vec![model.served_model_name];
-    for alias in model.served_model_aliases {
-        if !names.contains(&alias) {
-            names.push(alias);
-        }
-    }
-    Ok(EngineInfo {
-        engine_version: server.engine_version,
-        instance_id: server.instance_id,
-        identity: Identity {
-            model: ModelInfo {
-                source: model.model_id,
-                names,
-                lora: model.supports_lora,
-                multimodal: model.supports_multimodal,
-            },
-            parallelism: Parallelism {
-                tensor: parallelism.tensor_parallel_size,
-                pipeline: parallelism.pipeline_parallel_size,
-                data: parallelism.data_parallel_size,
-                data_rank: parallelism.data_parallel_rank,
-                data_local: parallelism.data_parallel_size_local,
-            },
-            max_model_len: server.max_model_len,
-            kv_block_size: server.kv_block_size,
-            total_kv_blocks: server.total_kv_blocks,
-            max_running_requests: server.max_running_requests,
-            max_batched_tokens: server.max_batched_tokens,
-        },
-    })
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        line.push_str(": ");
-        line.push_str(&error.to_string());
-        cause = error.source();
-    }
-    line
 }

@@ -59,26 +59,38 @@ pub(crate) fn message(
 }
 
 fn sampling_of(sampling: &Sampling) -> (vllm_proto::RandomSampling, vllm_proto::DecodingParameters) {
+    let Sampling {
+        temperature: _, // stands beside these messages
+        top_p,
+        top_k,
+        min_p,
+        seed,
+        presence_penalty,
+        frequency_penalty,
+        repetition_penalty,
+        logit_bias,
+        allowed_token_ids,
+        bad_words_token_ids,
+        structured,
+        watermarking: _, // so does this
+    } = sampling;
     let random = vllm_proto::RandomSampling {
         num_sequences: 1,
-        top_k: sampling.top_k,
-        top_p: sampling.top_p,
-        min_p: sampling.min_p,
-        seed: sampling.seed,
+        top_k: *top_k,
+        top_p: *top_p,
+        min_p: *min_p,
+        seed: *seed,
     };
+    let bad_words = bad_words_token_ids.iter().map(|ids| vllm_proto::TokenIds { ids: ids.clone() });
     let decoding = vllm_proto::DecodingParameters {
         // 0 means unset for all three; unset penalties are neutral (repetition: unless generation_config says otherwise).
-        presence_penalty: sampling.presence_penalty.unwrap_or(0.0),
-        frequency_penalty: sampling.frequency_penalty.unwrap_or(0.0),
-        repetition_penalty: sampling.repetition_penalty.unwrap_or(0.0),
-        logit_bias: sampling.logit_bias.iter().copied().collect(),
-        allowed_token_ids: sampling.allowed_token_ids.clone(),
-        bad_words_token_ids: sampling
-            .bad_words_token_ids
-            .iter()
-            .map(|ids| vllm_proto::TokenIds { ids: ids.clone() })
-            .collect(),
-        structured_output: sampling.structured.as_ref().map(structured_of),
+        presence_penalty: presence_penalty.unwrap_or(0.0),
+        frequency_penalty: frequency_penalty.unwrap_or(0.0),
+        repetition_penalty: repetition_penalty.unwrap_or(0.0),
+        logit_bias: logit_bias.iter().copied().collect(),
+        allowed_token_ids: allowed_token_ids.clone(),
+        bad_words_token_ids: bad_words.collect(),
+        structured_output: structured.as_ref().map(structured_of),
     };
     (random, decoding)
 }
@@ -166,10 +178,11 @@ fn kv_of(kv: &KvOptions) -> Result<Option<vllm_proto::KvCacheParameters>, Engine
 }
 
 fn reasoning_of(reasoning: &Reasoning) -> Result<vllm_proto::EngineReasoningGate, EngineError> {
-    let kwargs = reasoning.chat_template_kwargs.as_ref();
+    let Reasoning { ended, chat_template_kwargs } = reasoning;
+    let kwargs = chat_template_kwargs.as_ref();
     let name = "reasoning_parser_kwargs.chat_template_kwargs";
     Ok(vllm_proto::EngineReasoningGate {
-        reasoning_ended: reasoning.ended,
+        reasoning_ended: *ended,
         chat_template_kwargs: kwargs.map(|json| struct_of(json.as_str(), name)).transpose()?,
     })
 }

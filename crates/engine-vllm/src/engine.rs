@@ -1,6 +1,5 @@
 //! One engine behind one gRPC address.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,28 +7,23 @@ use std::time::Duration;
 use futures_util::{FutureExt, Stream, stream};
 use prost::Message;
 use tito_engine::{Engine, TokenStream};
-use tito_types::{Delivery, EngineError, GenerateRequest, WorkerId};
-use tokio::time::{Instant, sleep, timeout};
+use tito_types::{Delivery, Delta, EngineError, GenerateRequest, WorkerId};
 use tonic::metadata::MetadataValue;
 use tonic::transport::Channel;
 use tonic::{Request, Status, Streaming};
+use vllm_proto::GenerateResponse;
 use vllm_proto::control_client::ControlClient;
 use vllm_proto::inference_client::InferenceClient;
-use vllm_proto::{GenerateResponse, IsPausedRequest};
 
 use crate::convert;
 use crate::output::Reader;
+use crate::stall::{PauseProbe, Silence};
 use crate::status::{Progress, engine_error};
 
 /// Largest request message vLLM 0.32 takes, in bytes.
 const REQUEST_BYTES_MAX: usize = 32 << 20;
 /// Replies with a larger budget are read as deltas when a stall timeout watches them: a whole reply shows no progress.
 const WHOLE_TOKENS_MAX: u32 = 256;
-/// How often a silent request's engine is asked within a stall timeout whether it is paused: a shorter pause than
-/// the time between two questions may count as silence.
-const STALL_LOOKS: u32 = 4;
-/// How long the question whether the engine is paused may take.
-const PAUSED_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Requests to one engine, spread over its channels.
 pub(crate) struct Vllm {
@@ -40,7 +34,7 @@ struct Shared {
     worker: WorkerId,
     channels: Vec<InferenceClient<Channel>>,
     next_channel: AtomicUsize,
-    control: ControlClient<Channel>,
+    probe: Arc<PauseProbe>,
     stall_timeout: Option<Duration>,
     /// Makes engine ids unique: this part per connection, the counter per request.
     instance: u32,
@@ -60,7 +54,7 @@ impl Vllm {
             worker,
             channels,
             next_channel: AtomicUsize::new(0),
-            control,
+            probe: Arc::new(PauseProbe::new(control)),
             stall_timeout,
             instance,
             requests: AtomicU64::new(0),
@@ -75,16 +69,18 @@ impl Engine for Vllm {
         let message = shared.message(&request)?;
         let reader = Reader::new(&request);
         let mut client = shared.client();
+        let mut silence =
+            Silence::begin(shared.worker.clone(), Arc::clone(&shared.probe), shared.stall_timeout);
         if shared.whole(&request) {
-            let reply = shared.watch(Box::pin(client.generate(message))).await?;
+            let reply = silence.until(Box::pin(client.generate(message))).await?;
             return whole(
                 reader,
                 reply.map_err(|status| shared.error(&status, Progress::Unanswered))?.into_inner(),
             );
         }
-        let accepted = shared.watch(Box::pin(client.generate_stream(message))).await?;
+        let accepted = silence.until(Box::pin(client.generate_stream(message))).await?;
         let messages = accepted.map_err(|status| shared.error(&status, Progress::Unanswered))?.into_inner();
-        Ok(TokenStream::new(1, deltas(Arc::clone(shared), messages, reader)))
+        Ok(TokenStream::new(1, deltas(Arc::clone(shared), messages, reader, silence)))
     }
 }
 
@@ -123,36 +119,6 @@ impl Shared {
     fn error(&self, status: &Status, progress: Progress) -> EngineError {
         engine_error(&self.worker, status, progress)
     }
-
-    /// Waits for progress. Silence beyond the stall timeout is a failure; the time until the engine was last seen
-    /// paused is none.
-    async fn watch<T>(&self, progress: impl Future<Output = T>) -> Result<T, EngineError> {
-        let Some(stall_timeout) = self.stall_timeout else { return Ok(progress.await) };
-        let mut progress = std::pin::pin!(progress);
-        let mut silence = Duration::ZERO;
-        loop {
-            let look = async {
-                let began = Instant::now();
-                sleep(stall_timeout / STALL_LOOKS).await;
-                (self.paused().await, began.elapsed())
-            };
-            tokio::select! {
-                biased;
-                done = progress.as_mut() => return Ok(done),
-                (paused, elapsed) = look => silence = if paused { Duration::ZERO } else { silence + elapsed },
-            }
-            if silence >= stall_timeout {
-                return Err(EngineError::Stalled(self.worker.clone()));
-            }
-        }
-    }
-
-    /// An engine that does not answer counts as not paused.
-    async fn paused(&self) -> bool {
-        let mut control = self.control.clone();
-        let asked = timeout(PAUSED_TIMEOUT, control.is_paused(IsPausedRequest {})).await;
-        matches!(asked, Ok(Ok(reply)) if reply.get_ref().paused)
-    }
 }
 
 fn whole(mut reader: Reader, reply: GenerateResponse) -> Result<TokenStream, EngineError> {
@@ -163,31 +129,42 @@ fn whole(mut reader: Reader, reply: GenerateResponse) -> Result<TokenStream, Eng
     Ok(TokenStream::whole(delta))
 }
 
-/// What one read of the call yields; dropping the stream cancels the call, and vLLM aborts the request.
+/// The call as it is read.
+struct Call {
+    shared: Arc<Shared>,
+    messages: Streaming<GenerateResponse>,
+    reader: Reader,
+    silence: Silence,
+    progress: Progress,
+}
+
+/// Dropping the stream cancels the call, and vLLM aborts the request.
 fn deltas(
     shared: Arc<Shared>,
     messages: Streaming<GenerateResponse>,
     reader: Reader,
-) -> impl Stream<Item = Result<tito_types::Delta, EngineError>> + Send {
-    stream::unfold((shared, messages, reader, Progress::Unanswered), |state| async move {
-        let (shared, mut messages, mut reader, mut progress) = state;
+    silence: Silence,
+) -> impl Stream<Item = Result<Delta, EngineError>> + Send {
+    let call = Call { shared, messages, reader, silence, progress: Progress::Unanswered };
+    stream::unfold(call, |mut call| async move { call.next().await.map(|delta| (delta, call)) })
+}
+
+impl Call {
+    async fn next(&mut self) -> Option<Result<Delta, EngineError>> {
         loop {
-            let message = match shared.watch(messages.message()).await {
+            let message = match self.silence.until(self.messages.message()).await {
                 Ok(Ok(Some(message))) => message,
                 Ok(Ok(None)) => return None,
-                Ok(Err(status)) => {
-                    let error = shared.error(&status, progress);
-                    return Some((Err(error), (shared, messages, reader, progress)));
-                }
-                Err(error) => return Some((Err(error), (shared, messages, reader, progress))),
+                Ok(Err(status)) => return Some(Err(self.shared.error(&status, self.progress))),
+                Err(error) => return Some(Err(error)),
             };
-            progress = Progress::Answered;
-            let Some(delta) = reader.read(message).transpose() else { continue };
+            let Some(delta) = self.reader.read(message).transpose() else { continue };
+            self.progress = Progress::Answered;
             if delta.as_ref().is_ok_and(|delta| delta.finish.is_some()) {
                 // The trailers usually follow in the same packet; taking them ends the call without a reset.
-                let _ = messages.trailers().now_or_never();
+                let _ = self.messages.trailers().now_or_never();
             }
-            return Some((delta, (shared, messages, reader, progress)));
+            return Some(delta);
         }
-    })
+    }
 }

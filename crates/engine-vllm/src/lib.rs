@@ -9,7 +9,9 @@ mod config;
 mod connect;
 mod convert;
 mod engine;
+mod info;
 mod output;
+mod stall;
 mod status;
 #[cfg(feature = "test-util")]
 pub mod test_util;

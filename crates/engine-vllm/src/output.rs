@@ -7,7 +7,7 @@ use tito_types::{
     TokenId, TokenLogprob,
 };
 use vllm_proto::finish_info::{FinishReason as WireReason, StopReason};
-use vllm_proto::{CandidateTokenInfo, FinishInfo, GenerateResponse, PromptInfo, SequenceOutput, TokenIds};
+use vllm_proto::{CandidateTokenInfo, FinishInfo, GenerateResponse, PromptInfo, SequenceOutput};
 
 use crate::convert::json::json_of;
 
@@ -19,6 +19,8 @@ pub(crate) struct Reader {
     wants_prompt_logprobs: bool,
     /// Output tokens so far.
     tokens: u32,
+    /// Rows so far; vLLM 0.32 sends them all with the last message.
+    sampling_mask: Vec<Vec<TokenId>>,
     /// Read, and waiting for the first output to ride on.
     prompt: Option<Box<PromptOutput>>,
     started: bool,
@@ -31,6 +33,7 @@ impl Reader {
             wants_logprobs: request.outputs.logprobs.is_some(),
             wants_prompt_logprobs: request.outputs.prompt_logprobs.is_some(),
             tokens: 0,
+            sampling_mask: Vec::new(),
             prompt: None,
             started: false,
         }
@@ -85,7 +88,8 @@ impl Reader {
         } else {
             Vec::new()
         };
-        let finish = finish_info.map(|info| self.finish_of(info, sampling_mask)).transpose()?;
+        self.sampling_mask.extend(sampling_mask.into_iter().map(|row| row.ids));
+        let finish = finish_info.map(|info| self.finish_of(info)).transpose()?;
         Ok(Delta {
             index,
             prompt: self.prompt.take(),
@@ -96,7 +100,7 @@ impl Reader {
         })
     }
 
-    fn finish_of(&self, info: FinishInfo, sampling_mask: Vec<TokenIds>) -> Result<Finish, EngineError> {
+    fn finish_of(&mut self, info: FinishInfo) -> Result<Finish, EngineError> {
         let reason = match info.finish_reason() {
             WireReason::NotFinished => return Err(broken("a finish without a reason")),
             WireReason::Length => FinishReason::Length,
@@ -114,10 +118,10 @@ impl Reader {
         if num_output_tokens != self.tokens {
             return Err(broken("a final token count that differs from the tokens sent"));
         }
-        if !sampling_mask.is_empty() && sampling_mask.len() != self.tokens as usize {
+        let mask = std::mem::take(&mut self.sampling_mask);
+        if !mask.is_empty() && mask.len() != self.tokens as usize {
             return Err(broken("a sampling mask whose rows differ from the tokens"));
         }
-        let mask = sampling_mask.into_iter().map(|row| row.ids).collect::<Vec<_>>();
         Ok(Finish {
             reason,
             stop: stop_reason.map(|stop| match stop {

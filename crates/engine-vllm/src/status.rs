@@ -1,18 +1,19 @@
 use std::error::Error as _;
 
+use tito_runtime::Chain;
 use tito_types::{EngineError, WorkerId};
 use tonic::{Code, Status};
 
 /// How far a call had come when its status arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// Nothing was received.
+    /// No output was received; information about the prompt does not count.
     Unanswered,
-    /// At least one message was received.
+    /// Some output was received.
     Answered,
 }
 
-/// The only reading of a gRPC status (vLLM 0.32; the table is in docs/errors.md).
+/// The only reading of a gRPC status (vLLM 0.32). What a client is told about each is in docs/errors.md.
 pub(crate) fn engine_error(worker: &WorkerId, status: &Status, progress: Progress) -> EngineError {
     let worker = worker.clone();
     let message = status.message().to_owned();
@@ -69,14 +70,11 @@ fn is_h2(error: &(dyn std::error::Error + 'static)) -> bool {
 
 /// Code, message and causes on one line, for the log.
 pub(crate) fn describe(status: &Status) -> String {
-    let mut line = format!("{:?}: {}", status.code(), status.message());
-    let mut cause = status.source();
-    while let Some(error) = cause {
-        line.push_str(": ");
-        line.push_str(&error.to_string());
-        cause = error.source();
+    let shown = format!("{:?}: {}", status.code(), status.message());
+    match status.source() {
+        Some(cause) => format!("{shown}: {}", Chain(cause)),
+        None => shown,
     }
-    line
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+//! The deltas of one request and how they end. Knows nothing of where they come from.
+
 use std::any::Any;
 use std::fmt;
 use std::pin::Pin;
@@ -48,6 +50,11 @@ impl TokenStream {
     /// How many choices will finish.
     pub fn choices(&self) -> u32 {
         self.finished.len() as u32
+    }
+
+    /// Whether everything is here already, so that nothing can go wrong any more.
+    pub fn is_whole(&self) -> bool {
+        matches!(self.source, Some(Source::Whole(_)))
     }
 
     /// Keeps `guard` alive until the stream ends or is dropped.

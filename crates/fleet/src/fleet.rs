@@ -1,3 +1,5 @@
+//! Connecting, watching and reconnecting engines, and the table that makes. Knows nothing of protocols or routing.
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -44,7 +46,7 @@ struct Table {
 }
 
 enum Event {
-    Reached(WorkerId, EngineInfo, BoxEngine),
+    Reached(WorkerId, Arc<EngineInfo>, BoxEngine),
     Failed(WorkerId, String),
     Lost(WorkerId, String),
 }
@@ -108,7 +110,7 @@ async fn keep<C: Connector>(connector: &C, config: &FleetConfig, wrap: &Wrap, ev
             Ok(Connection { info, engine, lost }) => {
                 pause = config.retry_min;
                 let engine = wrap(&info, engine);
-                let _ = events.send(Event::Reached(id.clone(), info, engine)).await;
+                let _ = events.send(Event::Reached(id.clone(), Arc::new(info), engine)).await;
                 let reason = lost.await;
                 let _ = events.send(Event::Lost(id.clone(), reason)).await;
             }
@@ -147,7 +149,7 @@ impl Table {
         self.snapshot.send_replace(Arc::new(snapshot));
     }
 
-    fn reached(&mut self, id: &WorkerId, info: EngineInfo, engine: BoxEngine) {
+    fn reached(&mut self, id: &WorkerId, info: Arc<EngineInfo>, engine: BoxEngine) {
         if let Some(change) = self.identities.get(id).and_then(|known| Change::between(known, &info.identity))
         {
             error!(worker = %id, %change, "engine refused: it is not the one this worker was");
@@ -160,7 +162,7 @@ impl Table {
         let (model, instance, version) = (&model.names[0], &info.instance_id, &info.engine_version);
         info!(worker = %id, model, max_model_len, instance, version, "engine ready");
         self.metrics.accepted(id);
-        self.set(id, Some(Arc::new(info)), State::Ready(engine));
+        self.set(id, Some(info), State::Ready(engine));
     }
 
     /// Every new instance starts with no load of its own; what ran on the old one releases the old count.
@@ -185,6 +187,7 @@ impl Change {
         let Identity {
             model,
             parallelism,
+            capabilities,
             max_model_len,
             kv_block_size,
             total_kv_blocks,
@@ -195,6 +198,7 @@ impl Change {
         let _ = total_kv_blocks;
         Self::of("model", &was.model, model)
             .or_else(|| Self::of("parallelism", &was.parallelism, parallelism))
+            .or_else(|| Self::of("capabilities", &was.capabilities, capabilities))
             .or_else(|| Self::of("max_model_len", &was.max_model_len, max_model_len))
             .or_else(|| Self::of("kv_block_size", &was.kv_block_size, kv_block_size))
             .or_else(|| Self::of("max_running_requests", &was.max_running_requests, max_running_requests))

@@ -1,8 +1,10 @@
+//! The fleet at one moment, as everybody reads it. Immutable; knows nothing of connections.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tito_engine::BoxEngine;
-use tito_types::{Catalog, CatalogModel, EngineInfo, WorkerId};
+use tito_types::{Catalog, CatalogModel, EngineInfo, Parallelism, WorkerId};
 
 /// The fleet at one moment.
 #[derive(Debug, Clone, Default)]
@@ -92,6 +94,16 @@ impl Worker {
     }
 }
 
+impl Worker {
+    /// Whether the data-parallel rank of that global number is behind it.
+    pub fn owns(&self, rank: u32) -> bool {
+        self.info.as_ref().is_some_and(|info| {
+            let Parallelism { data_rank, data_local, .. } = info.identity.parallelism;
+            (data_rank..data_rank.saturating_add(data_local.max(1))).contains(&rank)
+        })
+    }
+}
+
 impl Snapshot {
     /// The models a client can ask for: one entry per primary name, limits that hold on every engine that is ready.
     pub fn catalog(&self) -> Catalog {
@@ -118,7 +130,7 @@ fn add(models: &mut Vec<CatalogModel>, info: &EngineInfo, ready: bool) {
         names: identity.model.names.clone(),
         source: identity.model.source.clone(),
         max_model_len: identity.max_model_len,
-        n_max: u32::try_from(identity.max_running_requests).unwrap_or(u32::MAX).max(1),
+        n_max: identity.n_max(),
         routable: ready,
     };
     let Some(known) = models.iter_mut().find(|known| known.names[0] == new.names[0]) else {

@@ -13,6 +13,8 @@ use crate::{BindContext, Refusal, RefusalKind};
 
 /// Longest part of a client's model name that a message repeats, in characters.
 const QUOTED_CHARS_MAX: usize = 128;
+/// Most choices of one reply: prompts times `n`. Engines claim far more than a reply can keep account of.
+const CHOICES_MAX: usize = 4096;
 /// Most models that a message names.
 const LISTED_MODELS_MAX: usize = 16;
 
@@ -48,6 +50,12 @@ impl Parts<'_> {
         let Self { prompts, envelope, params, .. } = self;
         if envelope.stream && params.prompt_logprobs.is_some() {
             return Err(Refusal::invalid(at("prompt_logprobs"), "is not possible with stream = true"));
+        }
+        let (n, count) = (params.n as usize, prompts.len());
+        if n.saturating_mul(count) > CHOICES_MAX {
+            let message =
+                format!("must be at most {CHOICES_MAX} over all prompts, got {n} for each of {count}");
+            return Err(Refusal::invalid(at("n"), message));
         }
         let several = params.n > 1 || prompts.len() > 1;
         for (name, given) in [

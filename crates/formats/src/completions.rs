@@ -6,21 +6,15 @@ mod prompts;
 use crate::body::{self, Parts};
 use crate::envelope::Envelope;
 use crate::fields::completions as fields;
-use crate::object::{Member, Notes, Object};
+use crate::object::{Notes, Object};
 use crate::sampling::{Dialect, LogprobIds, Params};
-use crate::{BindContext, Bound, Format, Refusal, migration, structured};
+use crate::{BindContext, Bound, Format, Refusal, migration, session, structured};
 
 use exchange::CompletionsExchange;
 
 /// OpenAI's completions route, as vLLM 0.32 extends it, for token-id prompts.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OpenAiCompletions;
-
-/// Most choices of one reply: prompts times `n`.
-const CHOICES_MAX: usize = 4096;
-
-/// Longest session name, in characters; longer ones would be kept for as long as the session lives.
-const SESSION_CHARS_MAX: usize = 256;
 
 /// OpenAI's default budget is 16 tokens.
 const DIALECT: Dialect = Dialect { max_tokens: Some(16), logprob_ids: LogprobIds::BesideCount };
@@ -34,7 +28,7 @@ impl Format for OpenAiCompletions {
         if let Some(format) = structured::response_format(&body, &mut notes)? {
             params.sampling.structured = Some(format);
         }
-        check_choices(&body, &params, prompts.len())?;
+        check_best_of(&body, params.n)?;
         let envelope = Envelope::read(&body, context, &mut notes)?;
         let (usage, return_ids) = (envelope.stream_usage, envelope.return_token_ids);
         let (id, stream) = (envelope.id.clone(), envelope.stream);
@@ -45,7 +39,7 @@ impl Format for OpenAiCompletions {
             sampling_object: &body,
             native_sampling: None,
             reasoning: None,
-            session: body.read("session_id", session)?.filter(|session| !session.is_empty()),
+            session: body.read("session_id", session::read)?,
             text: true,
         };
         parts.check_together()?;
@@ -62,23 +56,10 @@ impl Format for OpenAiCompletions {
     }
 }
 
-fn session(member: Member<'_, '_>) -> Result<String, Refusal> {
-    let session = member.text()?;
-    if session.chars().count() > SESSION_CHARS_MAX {
-        return Err(member.refuse(format!("must be at most {SESSION_CHARS_MAX} characters")));
-    }
-    Ok(session)
-}
-
-fn check_choices(body: &Object<'_>, params: &Params, prompts: usize) -> Result<(), Refusal> {
-    let n = params.n as usize;
-    if n.saturating_mul(prompts) > CHOICES_MAX {
-        let message =
-            format!("must be at most {CHOICES_MAX} over all prompts, got {n} for each of {prompts}");
-        return Err(Refusal::invalid("n", message));
-    }
+/// Only its absence or `n` itself can be honoured: engines do not choose among more choices than they return.
+fn check_best_of(body: &Object<'_>, n: u32) -> Result<(), Refusal> {
     match body.read("best_of", |member| member.count(1))? {
-        Some(best_of) if best_of as usize != n => {
+        Some(best_of) if best_of != n => {
             let message = format!("is not supported: it must equal n, {n}; got {best_of}");
             Err(Refusal::new(crate::RefusalKind::NotExpressible, "best_of", message))
         }

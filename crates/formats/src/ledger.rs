@@ -59,6 +59,10 @@ impl Ledger {
             return broken(format!("{logprobs} log-probs for {tokens} tokens"));
         }
         if let Some(facts) = &delta.prompt {
+            // One choice speaks for the prompt: another's word would overwrite what was already sent.
+            if !index.is_multiple_of(self.n) {
+                return broken(format!("choice {index} speaks of the prompt, which its first choice does"));
+            }
             self.prompt_tokens[prompt] = facts.prompt_tokens;
             if self.prompt_logprobs && facts.logprobs.len() != facts.prompt_tokens as usize {
                 let (logprobs, tokens) = (facts.logprobs.len(), facts.prompt_tokens);

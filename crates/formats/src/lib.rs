@@ -19,6 +19,7 @@ mod object;
 mod refusal;
 mod sampling;
 mod segments;
+mod session;
 mod structured;
 mod transfer;
 
@@ -30,9 +31,10 @@ mod tests;
 pub use completions::OpenAiCompletions;
 pub use events::error_event;
 pub use generate::VllmGenerate;
-pub use models::{model_body, models_body};
+pub use models::{live_body, model_body, models_body, not_ready_body, ready_body, version_body};
 pub use refusal::{Refusal, RefusalKind, error_body};
 pub use segments::Segments;
+pub use session::{SESSION_CHARS_MAX, parse_session};
 
 use tito_types::{Catalog, Delta, EngineError, GenerateRequest, RequestId};
 
@@ -51,7 +53,7 @@ pub struct BindContext<'a> {
     pub header_id: Option<RequestId>,
     /// The id to use when the client gave none.
     pub fresh_id: RequestId,
-    /// The session header's value.
+    /// The session header's value, when [`parse_session`] took it; beats the body's.
     pub session: Option<&'a str>,
     /// The rank pinned by `X-data-parallel-rank`.
     pub rank: Option<u32>,
@@ -103,8 +105,6 @@ pub enum NotMigratable {
     BadWords,
     /// Tokens spent on thinking before the cut would not count.
     ThinkingBudget,
-    /// Rows for delivered tokens come only at the end.
-    SamplingMask,
     /// The length of the list would change.
     PromptLogprobs,
     /// The hand-off is spent.

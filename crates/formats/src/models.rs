@@ -1,7 +1,11 @@
-//! `GET /v1/models`: every name that can be asked for now, aliases as entries of their own.
+//! `GET /v1/models`: every name that can be asked for now, aliases as entries of their own; and what health and
+//! version answer.
 
 use serde::Serialize;
+use serde_json::json;
 use tito_types::{Catalog, CatalogModel};
+
+use crate::refusal::error_value;
 
 #[derive(Serialize)]
 struct List<'a> {
@@ -36,6 +40,27 @@ pub fn model_body(catalog: &Catalog, name: &str, created: u64) -> Option<Vec<u8>
         .routable()
         .find_map(|model| Some((model.names.iter().find(|known| *known == name)?, model)))?;
     Some(render(&entry(name, model, created)))
+}
+
+/// The answer to "is it alive?", which only a living process gives.
+pub fn live_body() -> Vec<u8> {
+    render(&json!({ "status": "live" }))
+}
+
+/// Ready: the models that can be served, and what else is to be known.
+pub fn ready_body(models: &[&str], notes: &[String]) -> Vec<u8> {
+    render(&json!({ "status": "ready", "models": models, "notes": notes }))
+}
+
+/// Not ready: why, beside the error envelope of this message, type and code.
+pub fn not_ready_body(reasons: &[&str], message: &str, kind: &str, code: &str) -> Vec<u8> {
+    let error = error_value(message, kind, None, code);
+    render(&json!({ "status": "not_ready", "reasons": reasons, "error": error }))
+}
+
+/// Name and release of the server.
+pub fn version_body(name: &str, version: &str) -> Vec<u8> {
+    render(&json!({ "name": name, "version": version }))
 }
 
 fn entry<'a>(name: &'a str, model: &'a CatalogModel, created: u64) -> Entry<'a> {

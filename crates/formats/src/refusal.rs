@@ -57,6 +57,10 @@ impl std::error::Error for Refusal {}
 
 /// The one error envelope: `{"error":{"message","type","param","code"}}`.
 pub fn error_body(message: &str, kind: &str, param: Option<&str>, code: &str) -> Vec<u8> {
-    let error = serde_json::json!({ "message": message, "type": kind, "param": param, "code": code });
-    serde_json::json!({ "error": error }).to_string().into_bytes()
+    serde_json::json!({ "error": error_value(message, kind, param, code) }).to_string().into_bytes()
+}
+
+/// What the envelope holds.
+pub(crate) fn error_value(message: &str, kind: &str, param: Option<&str>, code: &str) -> serde_json::Value {
+    serde_json::json!({ "message": message, "type": kind, "param": param, "code": code })
 }

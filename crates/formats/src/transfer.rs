@@ -9,7 +9,9 @@ use crate::Refusal;
 use crate::json;
 use crate::object::Member;
 
-/// Deepest nesting: a Struct spends three protobuf levels on each, and decoders stop at 100.
+/// Deepest nesting. A Struct spends three protobuf levels on each and decoders stop at 100: what nests 33 deep would
+/// be refused by the engine. Half of that leaves room for the message around it, and is far more than the lists of
+/// block ids that engines hand over.
 const DEPTH_MAX: usize = 16;
 /// Largest whole number that a double holds exactly.
 const WHOLE_MAX: f64 = 9_007_199_254_740_991.0;

@@ -142,7 +142,10 @@ fn start() -> SocketAddr {
         tasks: tasks.clone(),
     };
     let config = FrontendConfig::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-    let frontend = runtime.block_on(config.build(parts, &mut registry)).expect("a free port");
+    let frontend = {
+        let _runtime = runtime.enter();
+        config.build(parts, &mut registry).expect("a free port")
+    };
     let addr = frontend.local_addr();
     runtime.block_on(async { drop(tasks.spawn_owned("frontend", frontend.run(Arc::new(registry)))) });
     thread::spawn(move || {

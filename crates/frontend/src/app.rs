@@ -1,3 +1,7 @@
+//! What the frontend is built from, and what its handlers share.
+//!
+//! It must not know HTTP messages or JSON: only the engine, the catalog, the formats and the bounds.
+
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use tito_formats::SamplingDefaults;
 
+use crate::error::Error;
+use crate::{keys, server};
+
 /// Connections held at a time. Further ones wait in the kernel's backlog, so none is refused by mistake.
 pub const CONNECTIONS_MAX: usize = 65_536;
 /// Largest request body, in bytes. Engines take 32 MiB of protobuf, which is about twice that as JSON text.
@@ -14,11 +17,11 @@ pub const HEADER_BYTES_MAX: usize = 32 << 10;
 /// Headers of one request, in fields. The HTTP library answers more than 100 without our envelope.
 pub const HEADERS_MAX: usize = 64;
 /// Larger bodies are parsed off the reactor threads, in bytes: parsing runs at about 1 ms per MiB.
-pub const INLINE_BIND_BYTES_MAX: usize = 1 << 20;
+pub(crate) const INLINE_BIND_BYTES_MAX: usize = 1 << 20;
 /// Bodies larger than [`INLINE_BIND_BYTES_MAX`] that are parsed at a time; further ones wait.
-pub const LARGE_BINDS_MAX: usize = 4;
+pub(crate) const LARGE_BINDS_MAX: usize = 4;
 /// Streams of one HTTP/2 connection. A gateway in front of us may put all its clients on a few connections.
-pub const H2_STREAMS_MAX: u32 = 4_096;
+pub(crate) const H2_STREAMS_MAX: u32 = 4_096;
 
 /// From accept to the end of the TLS handshake.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,7 +33,7 @@ pub const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
 /// Without progress while we have bytes for a client that does not read, or while it owes us the rest of a body.
 pub const CLIENT_STALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Between keep-alive pings on HTTP/2 connections.
-pub const H2_PING_INTERVAL: Duration = Duration::from_secs(30);
+pub(crate) const H2_PING_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Everything the frontend can be told. [`FrontendConfig::new`] has the defaults.
 #[derive(Debug, Clone)]
@@ -86,8 +89,14 @@ impl Secret {
     }
 
     /// The text.
-    pub fn expose(&self) -> &str {
+    pub(crate) fn expose(&self) -> &str {
         &self.0
+    }
+}
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self::new(text)
     }
 }
 
@@ -124,6 +133,13 @@ pub struct Timeouts {
 }
 
 impl FrontendConfig {
+    /// Reads the files it names and returns what is wrong with them and with the keys; binds nothing.
+    pub fn check(&self) -> Vec<Error> {
+        let mut errors = self.tls.as_ref().map(server::check_tls).unwrap_or_default();
+        errors.extend(keys::check(&self.keys));
+        errors
+    }
+
     /// The defaults, on this address.
     pub fn new(listen: SocketAddr) -> Self {
         Self {

@@ -68,7 +68,7 @@ pub(crate) async fn front_door(State(app): State<Arc<App>>, mut request: Request
         app.metrics.request_ended(route, response.status(), code);
         debug!(
             target: "access",
-            id = arrival.id.as_str(),
+            request = arrival.id.as_str(),
             route = route.as_str(),
             status = response.status().as_u16(),
             code = code.map(Code::as_str),
@@ -95,7 +95,16 @@ fn admit(app: &App, built_in: Option<Route>, request: &Request) -> Result<(), Do
     let open = match built_in {
         Some(Route::Live | Route::Ready) => true,
         Some(Route::Metrics) => app.metrics_open,
-        Some(_) | None => false,
+        Some(
+            Route::Generate
+            | Route::Completions
+            | Route::Models
+            | Route::Model
+            | Route::OpenApi
+            | Route::Version
+            | Route::Unknown,
+        )
+        | None => false,
     };
     if !open {
         let verdict = app.keys.judge(headers);

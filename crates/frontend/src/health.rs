@@ -1,9 +1,13 @@
-use std::fmt::Write;
+//! Liveness, and readiness as the catalog and the shutdown stage make it.
+//!
+//! It must not know engines: the catalog already says which models can be served, and why others cannot.
+
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
+use tito_formats::{live_body, not_ready_body, ready_body};
 use tito_runtime::Stage;
 
 use crate::app::App;
@@ -12,7 +16,7 @@ use crate::status::{Door, Failure, rescue};
 
 /// Whether the process runs. True as long as anyone can ask.
 pub(crate) async fn live() -> Response {
-    reply::json(StatusCode::OK, &br#"{"status":"live"}"#[..])
+    reply::json(StatusCode::OK, live_body())
 }
 
 /// Whether requests should be sent here: a listed model can be served, and we are not on our way out.
@@ -30,35 +34,9 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
         }
     }
     if reasons.is_empty() {
-        let notes = list(catalog.reasons.iter().map(String::as_str));
-        let body = format!(r#"{{"status":"ready","models":{},"notes":{notes}}}"#, list(models));
-        return reply::json(StatusCode::OK, body);
+        return reply::json(StatusCode::OK, ready_body(&models, &catalog.reasons));
     }
     let told = rescue(&Failure::Door(Door::NotReady));
-    // The envelope is an object of one key; the other keys go before it.
-    let envelope = told.envelope();
-    let error = str::from_utf8(&envelope[1..]).expect("JSON is UTF-8");
-    let body = format!(r#"{{"status":"not_ready","reasons":{},{error}"#, list(reasons));
-    told.with_body(body.into_bytes())
-}
-
-/// A JSON list of strings.
-fn list<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
-    let mut out = String::from("[");
-    for text in texts {
-        if out.len() > 1 {
-            out.push(',');
-        }
-        out.push('"');
-        for character in text.chars() {
-            match character {
-                '"' | '\\' => out.extend(['\\', character]),
-                ..' ' => write!(out, "\\u{:04x}", u32::from(character)).expect("a string takes any text"),
-                _ => out.push(character),
-            }
-        }
-        out.push('"');
-    }
-    out.push(']');
-    out
+    let body = not_ready_body(&reasons, &told.message, told.kind.as_str(), told.code.as_str());
+    told.with_body(body)
 }

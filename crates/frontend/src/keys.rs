@@ -1,3 +1,7 @@
+//! Who may ask: the keys in force, how a presented one is judged, and how the key file is read again.
+//!
+//! It must not know routes or replies, and keeps digests only.
+
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -39,25 +43,46 @@ pub(crate) enum Verdict {
     Wrong,
 }
 
-impl KeyRing {
-    /// Reads every source. A ring without keys lets everyone in, so it only comes from a configuration without any.
-    pub(crate) fn read(config: &KeyConfig) -> Result<Self, Error> {
-        let mut hashes = Vec::new();
-        for (index, key) in config.keys.iter().enumerate() {
-            let number = index + 1;
+/// Where keys come from: those that are fixed, as digests, and the file that may change.
+#[derive(Debug, Clone)]
+struct Sources {
+    fixed: Vec<Hash>,
+    file: Option<PathBuf>,
+}
+
+impl Sources {
+    fn try_new(config: &KeyConfig) -> Result<Self, Error> {
+        let fixed = config.keys.iter().enumerate().map(|(index, key)| {
             let malformed = KeyError::Malformed { max: KEY_CHARS_MAX };
-            hashes.push(hash_of(key.expose()).ok_or(Error::Key { number, source: malformed })?);
-        }
-        if let Some(path) = &config.file {
+            hash_of(key.expose()).ok_or(Error::Key { number: index + 1, source: malformed })
+        });
+        Ok(Self { fixed: fixed.collect::<Result<_, _>>()?, file: config.file.clone() })
+    }
+
+    /// A ring without keys lets everyone in, so it only comes from a configuration without any.
+    fn read(&self) -> Result<KeyRing, Error> {
+        let mut hashes = self.fixed.clone();
+        if let Some(path) = &self.file {
             let from_file = read_file(path);
             hashes.extend(from_file.map_err(|source| Error::Keys { path: path.clone(), source })?);
         }
         if hashes.len() > KEYS_MAX {
             return Err(Error::Key { number: KEYS_MAX + 1, source: KeyError::TooMany(KEYS_MAX) });
         }
-        Ok(Self(hashes))
+        Ok(KeyRing(hashes))
     }
+}
 
+/// What is wrong with the keys, and with the file, which is read.
+pub(crate) fn check(config: &KeyConfig) -> Vec<Error> {
+    let fixed = Sources::try_new(config);
+    let readable = fixed
+        .as_ref()
+        .map_or_else(|_| Sources { fixed: Vec::new(), file: config.file.clone() }.read(), Sources::read);
+    fixed.err().into_iter().chain(readable.err()).collect()
+}
+
+impl KeyRing {
     /// Judges the headers of a request. Takes the same time whichever key matches, or none.
     pub(crate) fn judge(&self, headers: &HeaderMap) -> Verdict {
         if self.0.is_empty() {
@@ -121,9 +146,10 @@ impl KeyStore {
         tasks: &Tasks,
         metrics: KeyMetrics,
     ) -> Result<Self, Error> {
-        let (ring, store) = watch::channel(Arc::new(KeyRing::read(config)?));
+        let sources = Sources::try_new(config)?;
+        let (ring, store) = watch::channel(Arc::new(sources.read()?));
         if let Some(path) = config.file.clone() {
-            let reloader = Reloader { config: config.clone(), path, ring, tasks: tasks.clone(), metrics };
+            let reloader = Reloader { sources, path, ring, tasks: tasks.clone(), metrics };
             tasks.spawn("key reload", tito_runtime::OnError::Stop, reloader.run(reload));
         }
         Ok(Self(store))
@@ -138,7 +164,7 @@ impl KeyStore {
 
 /// Reads the key file again when told to; a file that cannot be used changes nothing.
 struct Reloader {
-    config: KeyConfig,
+    sources: Sources,
     path: PathBuf,
     ring: watch::Sender<Arc<KeyRing>>,
     tasks: Tasks,
@@ -149,9 +175,9 @@ impl Reloader {
     async fn run(self, mut reload: Reload) -> anyhow::Result<()> {
         loop {
             reload.requested().await;
-            let config = self.config.clone();
+            let sources = self.sources.clone();
             let path = self.path.display();
-            match self.tasks.spawn_blocking("read keys", move || KeyRing::read(&config)).await? {
+            match self.tasks.spawn_blocking("read keys", move || sources.read()).await? {
                 Ok(ring) => {
                     info!(file = %path, keys = ring.0.len(), "keys reloaded");
                     self.metrics.reloaded();

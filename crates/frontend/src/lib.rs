@@ -26,9 +26,9 @@ mod status;
 
 pub use app::{FormatRoute, Parts};
 pub use config::{
-    BODY_BYTES_MAX, CLIENT_STALL_TIMEOUT, CONNECTIONS_MAX, FrontendConfig, H2_PING_INTERVAL, H2_STREAMS_MAX,
-    HANDSHAKE_TIMEOUT, HEADER_BYTES_MAX, HEADER_TIMEOUT, HEADERS_MAX, IDLE_TIMEOUT, INLINE_BIND_BYTES_MAX,
-    KeyConfig, LARGE_BINDS_MAX, Limits, Secret, Timeouts, TlsConfig,
+    BODY_BYTES_MAX, CLIENT_STALL_TIMEOUT, CONNECTIONS_MAX, FrontendConfig, HANDSHAKE_TIMEOUT,
+    HEADER_BYTES_MAX, HEADER_TIMEOUT, HEADERS_MAX, IDLE_TIMEOUT, KeyConfig, Limits, Secret, Timeouts,
+    TlsConfig,
 };
 pub use error::{Error, KeyError, TlsError};
 pub use route::Route;

@@ -1,11 +1,13 @@
+//! The description of the interface, and the release.
+
 use axum::response::Response;
 use http::StatusCode;
+use tito_formats::version_body;
 
 use crate::reply;
 
 /// Written by hand; a test holds it against the routes.
 const DOCUMENT: &str = include_str!("openapi.json");
-const VERSION: &str = concat!(r#"{"name":"tito","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 
 /// The description of the interface, OpenAPI 3.1.
 pub(crate) async fn document() -> Response {
@@ -14,7 +16,7 @@ pub(crate) async fn document() -> Response {
 
 /// The release.
 pub(crate) async fn version() -> Response {
-    reply::json(StatusCode::OK, VERSION.as_bytes())
+    reply::json(StatusCode::OK, version_body("tito", env!("CARGO_PKG_VERSION")))
 }
 
 #[cfg(test)]

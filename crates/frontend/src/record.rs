@@ -1,3 +1,7 @@
+//! What is written down about one generation request: metrics, the access line, and failures with their inner words.
+//!
+//! It must not know prompts, outputs or keys: none of them may reach a log.
+
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -115,16 +119,34 @@ impl Record {
     pub(crate) fn rescue(&self, failure: &Failure) -> ApiError {
         let told = rescue(failure);
         match failure {
-            Failure::Engine(EngineError::Draining) | Failure::Refused(_) => {}
-            Failure::Engine(error) if told.status.is_server_error() => {
-                warn!(id = %self.id, code = told.code.as_str(), error = %Chain(error), "request failed");
-            }
+            Failure::Engine(error) => self.note(error, told.code),
             Failure::Door(Door::Bug) => {
-                error!(id = %self.id, code = told.code.as_str(), "request failed by a bug");
+                error!(request = %self.id, code = told.code.as_str(), "request failed by a bug");
             }
-            Failure::Engine(_) | Failure::Door(_) => {}
+            Failure::Refused(_) | Failure::Door(_) => {}
         }
         told
+    }
+
+    /// Logs the words of an engine, or of a layer around it, that the client is not given.
+    fn note(&self, error: &EngineError, code: Code) {
+        use EngineError as E;
+        let (request, code) = (&self.id, code.as_str());
+        match error {
+            // The client has these words, and there are none of draining.
+            E::Invalid { .. } | E::Refused(_) | E::NotFound(_) | E::TooLarge(_) | E::Draining => {}
+            // Our own limits at work: no reason for alarm.
+            E::Overloaded(_) => info!(%request, code, error = %Chain(error), "request failed"),
+            E::Unsupported(_)
+            | E::NoWorker(_)
+            | E::Connect(..)
+            | E::Lost(..)
+            | E::Truncated
+            | E::Stalled(_)
+            | E::Deadline(_)
+            | E::Engine(..)
+            | E::Protocol(_) => warn!(%request, code, error = %Chain(error), "request failed"),
+        }
     }
 
     /// Ends the request with a failure that the client can still be told.
@@ -151,7 +173,7 @@ impl Record {
         metrics.output_tokens.inc_by(self.usage.completion_tokens);
         info!(
             target: "access",
-            id = self.id.as_str(),
+            request = self.id.as_str(),
             route = self.endpoint.route.as_str(),
             model = self.model.as_deref(),
             status = status.as_u16(),
@@ -190,6 +212,10 @@ impl Drop for Record {
     }
 }
 
+/// Whole microseconds, so that a log line has three decimals at most.
 fn millis(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1e3
+    duration.as_micros() as f64 / 1e3
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,3 +1,7 @@
+//! Whole replies with their headers, and the error envelope around what went wrong.
+//!
+//! It must not decide which status a failure has: that is `status`.
+
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};

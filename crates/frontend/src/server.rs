@@ -8,6 +8,7 @@ mod io;
 mod tls;
 
 pub(crate) use client::Client;
+pub(crate) use tls::check as check_tls;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use axum::Router;
 use prometheus_client::registry::Registry;
 use tito_runtime::Stage;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -49,8 +50,8 @@ pub struct Frontend {
 }
 
 impl FrontendConfig {
-    /// Reads keys and certificates, registers metrics, and binds the socket last.
-    pub async fn build(self, parts: Parts, registry: &mut Registry) -> Result<Frontend, Error> {
+    /// Reads keys and certificates, registers metrics, and binds the socket last. Must be called on a runtime.
+    pub fn build(self, parts: Parts, registry: &mut Registry) -> Result<Frontend, Error> {
         check_paths(&parts)?;
         let tls = self.tls.as_ref().map(tls::acceptor).transpose()?;
         let metrics = Metrics::register(registry);
@@ -77,7 +78,7 @@ impl FrontendConfig {
             metrics,
         };
         let listen = self.listen;
-        let listener = TcpListener::bind(listen).await.map_err(|source| Error::Listen(listen, source))?;
+        let listener = bind(listen).map_err(|source| Error::Listen(listen, source))?;
         let local_addr = listener.local_addr().map_err(|source| Error::Listen(listen, source))?;
         let connections_max = self.limits.connections;
         Ok(Frontend { app: Arc::new(app), listener, local_addr, tls, connections_max })
@@ -150,4 +151,15 @@ pub(crate) struct Server {
     busy: TaskTracker,
     /// Drops every connection.
     end: CancellationToken,
+}
+
+/// Connections that the kernel completes while they wait to be accepted. A trainer opens thousands at one moment, and
+/// one that finds the queue full tries again only after a second.
+const BACKLOG_CONNECTIONS: u32 = 4_096;
+
+fn bind(listen: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if listen.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(listen)?;
+    socket.listen(BACKLOG_CONNECTIONS)
 }

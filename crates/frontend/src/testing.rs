@@ -73,7 +73,7 @@ pub(crate) async fn setup_with(
     };
     let mut config = FrontendConfig::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     configure(&mut config);
-    let frontend = config.build(parts, &mut registry).await?;
+    let frontend = config.build(parts, &mut registry)?;
     let registry = Arc::new(registry);
     Ok(Setup { frontend, registry, catalog, trigger, shutdown, reload: reload_trigger, tasks })
 }

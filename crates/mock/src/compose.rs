@@ -75,7 +75,11 @@ impl Composer {
             rows: Vec::new(),
         });
         Self {
-            detokenizer: Detokenizer::new(plan.response.skip_special),
+            detokenizer: Detokenizer::after(
+                &instance.config.vocabulary,
+                &plan.prompt,
+                plan.response.skip_special,
+            ),
             instance,
             plan,
             engine_request_id,
@@ -125,10 +129,11 @@ impl Composer {
             Some(End::Dead | End::Refused) | None => None,
         };
         let mut output = SequenceOutput::default();
-        let mut stopped = None;
+        let (mut stopped, mut read) = (None, 0);
         for (index, token) in chunk.tokens.iter().enumerate() {
             let terminal = index + 1 == chunk.tokens.len() && matches!(end, Some(Finish::Stop(_)));
             self.add_token(*token, terminal, &mut output);
+            read = index + 1;
             stopped = self.stop_string();
             if stopped.is_some() {
                 break;
@@ -149,7 +154,9 @@ impl Composer {
         self.send_text(reason.is_some(), &mut output);
         let last = reason.is_some();
         if let Some((reason, cause)) = reason {
-            self.finish(reason, cause, chunk.cached_tokens, &mut output);
+            // The engine has finished by itself, and nothing it made was left out.
+            let whole = matches!(end, Some(Finish::Stop(_) | Finish::Length)) && read == chunk.tokens.len();
+            self.finish(reason, cause, whole, chunk.cached_tokens, &mut output);
         }
         Ok(Composed { output, last, by_stop_string: stopped.is_some() })
     }
@@ -232,16 +239,16 @@ impl Composer {
         &mut self,
         reason: FinishReason,
         cause: Option<StopReason>,
+        whole: bool,
         cached_tokens: u32,
         output: &mut SequenceOutput,
     ) {
         let knobs = self.knobs.as_deref();
-        let by_string = matches!(cause, Some(StopReason::StopString(_)));
+        let cut_short = matches!(cause, Some(StopReason::StopString(_))) && !whole;
         // An abort before the first output comes before anything is known about the cache.
         let known = self.tokens > 0 || reason != FinishReason::Aborted;
         let cached_tokens = if known { cached_tokens } else { 0 };
         let cached_tokens = knobs.and_then(|knobs| knobs.cached).unwrap_or(cached_tokens);
-        let whole = matches!(reason, FinishReason::Stop | FinishReason::Length) && !by_string;
         let prefilled = || {
             let prefilled = Prefilled {
                 engine_id: &self.instance.transfer_engine_id(self.rank),
@@ -254,13 +261,13 @@ impl Composer {
             };
             prefilled.parameters()
         };
-        // A stop string stops the engine early, and with it whatever it would have handed over.
+        // A stop string stops an engine that goes on, and with it whatever that would have handed over.
         let kv_transfer_params = match knobs.and_then(|knobs| knobs.kv_out.clone()) {
-            Some(told) if !by_string => Some(told),
+            Some(told) if !cut_short => Some(told),
             None if whole && self.transfer == Transfer::RemoteDecode => Some(prefilled()),
             Some(_) | None => None,
         };
-        let ec_transfer_params = knobs.and_then(|knobs| knobs.ec_out.clone()).filter(|_| !by_string);
+        let ec_transfer_params = knobs.and_then(|knobs| knobs.ec_out.clone()).filter(|_| !cut_short);
         output.finish_info = Some(FinishInfo {
             num_output_tokens: self.tokens,
             finish_reason: reason as i32,

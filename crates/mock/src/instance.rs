@@ -41,10 +41,7 @@ impl Instance {
         let engines = config.owned_ranks().map(|rank| Arc::new(Engine::new(rank))).collect();
         let faults = Faults::default();
         for fault in &config.faults {
-            // The bound on faults holds for configured ones as well: what exceeds it is not set.
-            if let Err(error) = faults.add(fault.clone()) {
-                tracing::warn!(%error, "a configured fault was left out");
-            }
+            faults.add(fault.clone()).expect("a configuration with too many faults is refused");
         }
         let instance = Self {
             model,

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 /// How long a dying process keeps its connections, so that what it has written leaves first.
 pub(crate) const DEATH_FLUSH: Duration = Duration::from_millis(5);
@@ -23,7 +22,7 @@ pub(crate) struct Lifecycle {
     serving: watch::Sender<bool>,
     dead: AtomicBool,
     draining: AtomicBool,
-    pub(crate) tasks: TaskTracker,
+    dying: CancellationToken,
 }
 
 impl Lifecycle {
@@ -35,7 +34,7 @@ impl Lifecycle {
             serving: watch::Sender::new(true),
             dead: AtomicBool::new(false),
             draining: AtomicBool::new(false),
-            tasks: TaskTracker::new(),
+            dying: CancellationToken::new(),
         }
     }
 
@@ -79,11 +78,19 @@ impl Lifecycle {
 
     /// Resets everything as soon as what is written has left.
     pub(crate) fn die(&self) {
-        let kill = self.kill.clone();
-        self.tasks.spawn(async move {
+        self.dying.cancel();
+    }
+
+    /// Returns when the process is gone: at once when it was killed, after a moment when it died.
+    pub(crate) async fn gone(&self) {
+        let died = async {
+            self.dying.cancelled().await;
             tokio::time::sleep(DEATH_FLUSH).await;
-            kill.cancel();
-        });
+        };
+        tokio::select! {
+            () = self.kill.cancelled() => {}
+            () = died => {}
+        }
     }
 
     fn refresh(&self) {

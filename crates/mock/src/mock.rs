@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use futures_util::stream;
 use tokio::net::TcpListener;
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 use tonic_health::pb::health_server::HealthServer;
@@ -68,6 +69,9 @@ pub enum RunError {
     /// The HTTP server failed.
     #[error("serve HTTP")]
     Http(#[source] io::Error),
+    /// The task of a rank panicked.
+    #[error("run the engine")]
+    Engine(#[source] JoinError),
 }
 
 /// How a mock ended.
@@ -128,6 +132,7 @@ async fn tls_config(files: &TlsFiles) -> Result<ServerTlsConfig, BuildError> {
     })
 }
 
+#[expect(clippy::disallowed_methods, reason = "awaited where it is spawned, and its panic is an error there")]
 async fn read(path: &Path) -> Result<Vec<u8>, BuildError> {
     let owned = path.to_owned();
     let joined = tokio::task::spawn_blocking(move || std::fs::read(owned)).await;
@@ -157,8 +162,9 @@ impl Mock {
         let lifecycle = &instance.lifecycle;
         // Whatever ends this future also ends the engines and resets what is still connected.
         let _kill_on_drop = lifecycle.kill.clone().drop_guard();
+        let mut engines = JoinSet::new();
         for task in tasks {
-            lifecycle.tasks.spawn(task.run(lifecycle.kill.clone()));
+            engines.spawn(task.run(lifecycle.kill.clone()));
         }
         let grpc = serve_grpc(&instance, server, grpc);
         let http = serve_http(&instance, http);
@@ -173,15 +179,28 @@ impl Mock {
         };
         let exit = tokio::select! {
             biased;
-            () = lifecycle.kill.cancelled() => Ok(Exit::Died),
+            () = lifecycle.gone() => Ok(Exit::Died),
+            error = panicked(&mut engines) => Err(error),
             served = grpc => served.map(|()| Exit::Stopped),
             served = http => served.map(|()| Exit::Stopped),
             () = ended => Ok(Exit::Stopped),
         };
         lifecycle.kill.cancel();
-        lifecycle.tasks.close();
-        lifecycle.tasks.wait().await;
+        while let Some(ended) = engines.join_next().await {
+            ended.map_err(RunError::Engine)?;
+        }
         exit
+    }
+}
+
+/// Returns when an engine's task panics. Ends of any other kind are not looked for here.
+async fn panicked(engines: &mut JoinSet<()>) -> RunError {
+    loop {
+        match engines.join_next().await {
+            Some(Ok(())) => {}
+            Some(Err(error)) => return RunError::Engine(error),
+            None => std::future::pending().await,
+        }
     }
 }
 
@@ -254,3 +273,6 @@ impl MockHandle {
         self.instance.lifecycle.kill.cancel();
     }
 }
+
+#[cfg(test)]
+mod tests;

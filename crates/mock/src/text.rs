@@ -8,8 +8,11 @@ mod tests;
 
 pub(crate) use stop::StopStrings;
 
-/// Bytes of an unfinished character that are held back at most.
+/// Bytes of output that are held back at most while no character is whole.
 const HELD_BYTES_MAX: usize = 32;
+
+/// Longest character of UTF-8 (bytes).
+const CHARACTER_BYTES_MAX: usize = 4;
 
 const REPLACEMENT: char = '\u{fffd}';
 
@@ -51,29 +54,59 @@ pub(crate) fn append_id(vocabulary: &Vocabulary, id: u32, bytes: &mut Vec<u8>) {
 pub(crate) struct Detokenizer {
     skip_special: bool,
     held: Vec<u8>,
+    /// How many of the held bytes are the prompt's.
+    prompt_bytes: usize,
 }
 
 impl Detokenizer {
-    pub(crate) fn new(skip_special: bool) -> Self {
-        Self { skip_special, held: Vec::new() }
+    /// Decodes what follows a prompt. As in vLLM 0.32, output is decoded behind the prompt: when that ends inside a
+    /// character, there is no text to cut off yet, so all of it comes out with the first output.
+    pub(crate) fn after(vocabulary: &Vocabulary, prompt: &[u32], skip_special: bool) -> Self {
+        let mut new = Self { skip_special, held: Vec::new(), prompt_bytes: 0 };
+        let mut end = Vec::new();
+        for &id in prompt.iter().rev() {
+            let mut bytes = Vec::new();
+            new.append(vocabulary, id, &mut bytes);
+            end.splice(..0, bytes);
+            if end.len() >= CHARACTER_BYTES_MAX {
+                break;
+            }
+        }
+        if !end.is_empty() && !ends_with_character(&end) {
+            let mut held = Vec::new();
+            for &id in prompt {
+                new.append(vocabulary, id, &mut held);
+            }
+            new.prompt_bytes = held.len();
+            new.held = held;
+        }
+        new
+    }
+
+    /// Appends the bytes of an id, none if it is not to be seen.
+    fn append(&self, vocabulary: &Vocabulary, id: u32, bytes: &mut Vec<u8>) {
+        let special = (vocabulary.special_from..vocabulary.tokenizer_ids).contains(&id);
+        if !(special && self.skip_special) {
+            append_id(vocabulary, id, bytes);
+        }
     }
 
     /// Appends what an id adds to the text.
     pub(crate) fn push(&mut self, vocabulary: &Vocabulary, id: u32, text: &mut String) {
-        let special = (vocabulary.special_from..vocabulary.tokenizer_ids).contains(&id);
-        if special && self.skip_special {
-            return;
-        }
-        append_id(vocabulary, id, &mut self.held);
-        if self.held.is_empty() {
+        let before = self.held.len();
+        let mut held = std::mem::take(&mut self.held);
+        self.append(vocabulary, id, &mut held);
+        self.held = held;
+        if self.held.len() == before {
             return;
         }
         // Like incremental decoders that compare two decodings: text that ends in a replacement character may
         // still become a real one, so it waits.
         let decoded = String::from_utf8_lossy(&self.held);
-        if !decoded.ends_with(REPLACEMENT) || self.held.len() > HELD_BYTES_MAX {
+        if !decoded.ends_with(REPLACEMENT) || self.held.len() - self.prompt_bytes > HELD_BYTES_MAX {
             text.push_str(&decoded);
             self.held.clear();
+            self.prompt_bytes = 0;
         }
     }
 
@@ -81,5 +114,12 @@ impl Detokenizer {
     pub(crate) fn finish(&mut self, text: &mut String) {
         text.push_str(&String::from_utf8_lossy(&self.held));
         self.held.clear();
+        self.prompt_bytes = 0;
     }
+}
+
+/// Whether the last bytes are a whole character. UTF-8 tells without the bytes before.
+fn ends_with_character(bytes: &[u8]) -> bool {
+    (1..=CHARACTER_BYTES_MAX.min(bytes.len()))
+        .any(|length| str::from_utf8(&bytes[bytes.len() - length..]).is_ok())
 }

@@ -5,7 +5,8 @@
 use tito_engine_sim::Sampling;
 use tonic::{Code, Status};
 use vllm_proto::generate_request::Prompt;
-use vllm_proto::{GenerateRequest, KvCacheParameters};
+use vllm_proto::media_item::Source;
+use vllm_proto::{GenerateRequest, KvCacheParameters, MediaItem};
 
 use crate::config::{GenerationConfig, Vocabulary};
 use crate::text::{self, StopStrings};
@@ -19,6 +20,9 @@ mod tests;
 
 pub(crate) use response::{Candidates, ResponsePlan};
 pub(crate) use structured::Constraint;
+
+/// Largest preprocessed features of one media item that vLLM 0.32 takes (bytes).
+const FEATURES_BYTES_MAX: usize = 16 << 20;
 
 /// What a request is checked against.
 pub(crate) struct Limits<'a> {
@@ -93,9 +97,7 @@ pub(crate) fn validate(request: &GenerateRequest, limits: &Limits<'_>) -> Checke
     }
     let adapter = check_adapter(lora_name, limits)?;
     let prompt = read_prompt(prompt.as_ref(), request_id, limits)?;
-    if !media.is_empty() {
-        return Err(invalid("this model takes no media"));
-    }
+    check_media(media)?;
     let sampling = decoding::check(*temperature, sampling.as_ref(), decoding.as_ref(), limits)?;
     let constraint = structured::check(decoding.as_ref())?;
     let stopping = stopping::check(request_id, stopping.as_ref(), limits)?;
@@ -130,6 +132,20 @@ pub(crate) fn validate(request: &GenerateRequest, limits: &Limits<'_>) -> Checke
         read_cache,
         cache_salt,
     })
+}
+
+/// The mock's model takes no media. What is too large is refused before that, as vLLM 0.32 does.
+fn check_media(media: &[MediaItem]) -> Checked<()> {
+    let bytes = |item: &MediaItem| match &item.source {
+        Some(Source::Features(features)) => features.kwargs.as_ref().map_or(0, Vec::len),
+        Some(Source::RawBytes(_) | Source::DataUri(_) | Source::Url(_)) | None => 0,
+    };
+    if let Some(bytes) = media.iter().map(bytes).find(|bytes| *bytes > FEATURES_BYTES_MAX) {
+        let message =
+            format!("media features of {bytes} bytes exceed the {FEATURES_BYTES_MAX} that are taken");
+        return Err(Status::resource_exhausted(message));
+    }
+    if media.is_empty() { Ok(()) } else { Err(invalid("this model takes no media")) }
 }
 
 /// Whether the prefix cache is read, and the salt. Scoring a prompt needs all of it computed.

@@ -1,9 +1,11 @@
+//! The layer that sends each request to a worker. The choice is made elsewhere, purely; HTTP is unknown here.
+
 use std::sync::Arc;
 
 use futures_util::{Stream, StreamExt, stream};
 use tito_engine::{Engine, TokenStream};
 use tito_fleet::{Snapshot, State};
-use tito_types::{Delivery, Delta, EngineError, GenerateRequest, Retry, WorkerId};
+use tito_types::{Delta, EngineError, GenerateRequest, Retry, WorkerId};
 use tokio::sync::watch;
 use tracing::warn;
 
@@ -38,7 +40,7 @@ impl Engine for Route {
             }
             Err((error, _)) => return Err(error),
         };
-        if again.delivery == Delivery::Whole {
+        if first.is_whole() {
             return Ok(first);
         }
         let choices = first.choices();
@@ -54,7 +56,7 @@ impl Shared {
         excluded: Option<&WorkerId>,
     ) -> Result<(TokenStream, WorkerId), (EngineError, Option<WorkerId>)> {
         let snapshot = Arc::clone(&self.fleet.borrow());
-        let chosen = choose(&snapshot, &request.model, excluded);
+        let chosen = choose(&snapshot, &request.model, request.rank, excluded);
         let Some((worker, engine)) = chosen.and_then(|worker| match &worker.state {
             State::Ready(engine) => Some((worker, engine)),
             State::Unreachable(_) | State::Refused(_) => None,

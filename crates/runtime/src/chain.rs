@@ -1,3 +1,7 @@
+//! One line for an error and its causes.
+//!
+//! It must not know any particular error.
+
 use std::error::Error;
 use std::{fmt, iter};
 

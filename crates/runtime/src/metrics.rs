@@ -1,3 +1,7 @@
+//! The registry under which every family is named, and what tasks count in it.
+//!
+//! It must not know the metrics of other crates: each registers its own.
+
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
 

@@ -1,3 +1,7 @@
+//! The wish that files be read again, from whoever hears the signal to whoever holds a file.
+//!
+//! It must not know which files there are.
+
 use std::future;
 
 use tokio::sync::watch;

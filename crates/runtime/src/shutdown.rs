@@ -1,3 +1,7 @@
+//! The stages of the way out, and what moves a process from one to the next.
+//!
+//! It must not know what each stage means to whom: components watch the stage and act on it.
+
 use std::future;
 use std::time::Duration;
 

@@ -1,3 +1,7 @@
+//! The signals of the process, turned into triggers.
+//!
+//! It must not know what shutting down or reading again involves.
+
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};

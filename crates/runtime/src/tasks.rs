@@ -1,3 +1,7 @@
+//! Where every task begins, with a name, an owner and a policy for its failure.
+//!
+//! It must not know what tasks do.
+
 use std::any::Any;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;

@@ -42,6 +42,11 @@ pub fn init(level: &str, format: LogFormat) -> Result<(), Error> {
     }
 }
 
+/// Whether [`init`] would take this level; sets nothing up.
+pub fn check(level: &str) -> Result<(), Error> {
+    filter(level).map(drop)
+}
+
 fn filter(level: &str) -> Result<EnvFilter, Error> {
     EnvFilter::builder().parse(level).map_err(|source| Error::Level(level.to_owned(), source))
 }

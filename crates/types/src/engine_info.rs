@@ -16,13 +16,15 @@ pub struct Identity {
     pub model: ModelInfo,
     /// How the engine is split.
     pub parallelism: Parallelism,
+    /// What it can do besides generating.
+    pub capabilities: Capabilities,
     /// Context length in tokens.
     pub max_model_len: u32,
     /// Tokens per KV block.
     pub kv_block_size: u32,
     /// KV blocks over all ranks behind this address.
     pub total_kv_blocks: u64,
-    /// Sequences one rank runs at a time.
+    /// Sequences one rank runs at a time; at least 1.
     pub max_running_requests: u64,
     /// Tokens one rank schedules in one step.
     pub max_batched_tokens: u64,
@@ -42,7 +44,7 @@ pub struct ModelInfo {
 }
 
 /// Sizes of the parallel groups.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Parallelism {
     /// Tensor-parallel ranks.
     pub tensor: u32,
@@ -54,4 +56,34 @@ pub struct Parallelism {
     pub data_rank: u32,
     /// Data-parallel ranks behind this address.
     pub data_local: u32,
+    /// Decode-context-parallel ranks.
+    pub decode_context: u32,
+    /// Processes of one data-parallel rank.
+    pub world: u64,
+}
+
+/// What the engine was started to be able to do.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Capabilities {
+    /// Adapters in one batch; 0 where adapters are off.
+    pub max_loras: u32,
+    /// Backend of weight transfer; absent where it is off.
+    pub weight_transfer: Option<String>,
+    /// Whether weights of a draft model can be updated.
+    pub draft_weight_updates: bool,
+    /// Whether the engine can sleep.
+    pub sleep: bool,
+    /// Reasoning parser by name; empty for none.
+    pub reasoning_parser: String,
+    /// Tool-call parser by name; empty for none.
+    pub tool_call_parser: String,
+    /// Tokens per attention block where it differs from the KV block and is known.
+    pub attention_block_size: Option<u64>,
+}
+
+impl Identity {
+    /// Continuations of one prompt that can run at a time.
+    pub fn n_max(&self) -> u32 {
+        u32::try_from(self.max_running_requests).unwrap_or(u32::MAX)
+    }
 }

@@ -13,7 +13,7 @@ mod request;
 mod sampling;
 
 pub use catalog::{Catalog, CatalogModel, Resolution};
-pub use engine_info::{EngineInfo, Identity, ModelInfo, Parallelism};
+pub use engine_info::{Capabilities, EngineInfo, Identity, ModelInfo, Parallelism};
 pub use error::{EngineError, Retry};
 pub use ids::{InvalidRequestId, REQUEST_ID_LEN_MAX, RequestId, TokenId, WorkerId};
 pub use output::{

@@ -38,7 +38,7 @@ pub struct GenerateRequest {
 /// Whether the reader wants tokens as they come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// One delta per choice with everything in it; half the work.
+    /// Not needed: an engine that can answers with one delta per choice, for half the work.
     Whole,
     /// Deltas as the engine makes them.
     Deltas,

@@ -9,9 +9,6 @@ use tito_bench::{
 
 use crate::units;
 
-/// How long an open loop sends when the user does not say.
-const OPEN_DURATION: Duration = Duration::from_secs(30);
-
 /// Load on one server, or on several in turns.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one flag of the command line")]
@@ -39,7 +36,7 @@ pub(crate) struct BenchArgs {
         hide_env_values = true,
         help_heading = "Target (NAME= for that one only)"
     )]
-    api_key: Option<String>,
+    api_key: Option<ApiKey>,
     /// JSON object merged into each body
     #[arg(long, value_name = "[NAME=]JSON", help_heading = "Target (NAME= for that one only)")]
     body: Vec<String>,
@@ -51,10 +48,10 @@ pub(crate) struct BenchArgs {
     #[arg(long, help_heading = "Work")]
     stream: bool,
     /// Prompt length in tokens
-    #[arg(long, value_name = "N|A-B", default_value = "512", help_heading = "Work")]
+    #[arg(long, value_name = "N|A-B", default_value_t = defaults::PROMPT_TOKENS, help_heading = "Work")]
     prompt_tokens: Span,
     /// Tokens to generate
-    #[arg(long, value_name = "N", default_value = "16", help_heading = "Work")]
+    #[arg(long, value_name = "N", default_value_t = defaults::OUTPUT_TOKENS, help_heading = "Work")]
     output_tokens: u32,
     /// Range that prompt ids are drawn from
     #[arg(long, value_name = "A-B", default_value_t = defaults::IDS, help_heading = "Work")]
@@ -79,7 +76,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = defaults::CONCURRENCY, conflicts_with = "rate", help_heading = "Load")]
     concurrency: u32,
     /// Closed loop: requests in all
-    #[arg(long, value_name = "N", default_value = "10000", conflicts_with_all = ["rate", "duration"], help_heading = "Load")]
+    #[arg(long, value_name = "N", default_value_t = defaults::REQUESTS, conflicts_with_all = ["rate", "duration"], help_heading = "Load")]
     requests: u64,
     /// Stop sending after this time [open loop: 30s]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Load")]
@@ -94,14 +91,14 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = defaults::IN_FLIGHT_MAX, help_heading = "Load")]
     in_flight_max: u32,
     /// Requests before the clock starts
-    #[arg(long, value_name = "N", default_value = "200", help_heading = "Load")]
+    #[arg(long, value_name = "N", default_value_t = defaults::WARMUP_REQUESTS, help_heading = "Load")]
     warmup: u64,
     /// Comparison: how often each target is measured
     #[arg(long, value_name = "N", default_value_t = defaults::ROUNDS, help_heading = "Load")]
     rounds: u32,
 
     /// Longest wait for one whole reply
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = units::duration, help_heading = "Limits and output")]
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = units::positive, help_heading = "Limits and output")]
     timeout: Duration,
     /// Largest unary reply, and largest single event of a stream
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = units::bytes, help_heading = "Limits and output")]
@@ -162,7 +159,7 @@ impl BenchArgs {
             (Some(rate_per_s), duration) => Load::Open {
                 rate_per_s,
                 arrivals: self.arrivals,
-                duration: duration.unwrap_or(OPEN_DURATION),
+                duration: duration.unwrap_or(defaults::DURATION),
                 in_flight_max: self.in_flight_max,
             },
         }
@@ -190,7 +187,7 @@ impl BenchArgs {
             url: url.to_owned(),
             api,
             model: of(name, &self.model, names).last().map(str::to_owned),
-            api_key: self.api_key.clone().map(ApiKey::new),
+            api_key: self.api_key.clone(),
             extra_body,
             pids: pids.collect::<anyhow::Result<_>>()?,
         })

@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use tito_frontend::Secret;
 
 use crate::units::{self, Limit};
 
@@ -20,10 +21,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE", help_heading = "Engines")]
     pub(crate) engine_ca: Option<PathBuf>,
     /// Our certificate (PEM), where engines ask for one
-    #[arg(long, value_name = "FILE", requires = "engine_key", help_heading = "Engines")]
+    #[arg(long, value_name = "FILE", help_heading = "Engines")]
     pub(crate) engine_cert: Option<PathBuf>,
     /// Key (PEM) of --engine-cert
-    #[arg(long, value_name = "FILE", requires = "engine_cert", help_heading = "Engines")]
+    #[arg(long, value_name = "FILE", help_heading = "Engines")]
     pub(crate) engine_key: Option<PathBuf>,
     /// Name in the engine's certificate, if not its host
     #[arg(long, value_name = "NAME", help_heading = "Engines")]
@@ -35,7 +36,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = units::bytes, help_heading = "Engines")]
     pub(crate) engine_reply_limit: usize,
     /// Limit for connecting to an engine
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::duration, help_heading = "Engines")]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::positive, help_heading = "Engines")]
     pub(crate) connect_timeout: Duration,
     /// Longest silence of a request, pauses aside; 0: no limit
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = units::limit, help_heading = "Engines")]
@@ -48,17 +49,17 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "PORT", default_value = "8000", help_heading = "Clients")]
     pub(crate) port: u16,
     /// Certificate chain (PEM); turns TLS on
-    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Clients")]
+    #[arg(long, value_name = "FILE", help_heading = "Clients")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// Key (PEM) of --tls-cert
-    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Clients")]
+    #[arg(long, value_name = "FILE", help_heading = "Clients")]
     pub(crate) tls_key: Option<PathBuf>,
     /// CA (PEM) that clients' certificates must come from
-    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Clients")]
+    #[arg(long, value_name = "FILE", help_heading = "Clients")]
     pub(crate) tls_client_ca: Option<PathBuf>,
     /// Key that clients must present; repeat for several
     #[arg(long, value_name = "KEY", value_delimiter = ',', help_heading = "Clients")]
-    pub(crate) api_key: Vec<String>,
+    pub(crate) api_key: Vec<Secret>,
     /// File with one key per line; read again on SIGHUP
     #[arg(long, value_name = "FILE", help_heading = "Clients")]
     pub(crate) api_key_file: Option<PathBuf>,
@@ -72,7 +73,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", default_value = "65536", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Clients")]
     pub(crate) connection_limit: u32,
     /// How long a client may leave a reply unread
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = units::duration, help_heading = "Clients")]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = units::positive, help_heading = "Clients")]
     pub(crate) client_stall_timeout: Duration,
     /// Silence after which a stream gets a comment; 0: never
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = units::limit, help_heading = "Clients")]
@@ -137,3 +138,6 @@ pub(crate) enum LogFormat {
     /// One object per line
     Json,
 }
+
+#[cfg(test)]
+mod tests;

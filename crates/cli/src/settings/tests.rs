@@ -51,10 +51,78 @@ fn every_mistake_is_named_at_once() {
     check(
         &["--engine", "vllms://a:1", "--engine", "vllm://b:1", "--engine", "vllm://b:1", "--api-key", " "],
         "--engine vllms://a:1: vllms:// needs --engine-ca; --engine vllm://b:1: named twice; \
-         --api-key: a key is empty",
+         --api-key: key number 1: is not 1 to 1024 visible ASCII characters",
     );
     check(
         &["--engine", "vllm://a:1", "--api-key-file", "no-such-file"],
-        "cannot read no-such-file: No such file or directory (os error 2)",
+        "--api-key-file: key file no-such-file: cannot be read: No such file or directory (os error 2)",
     );
+}
+
+const ENGINE: [&str; 2] = ["--engine", "vllm://a:1"];
+
+#[test]
+fn settings_that_need_others_are_refused_alone() {
+    let check = |flags: &[&str], expected: &str| check(&[&ENGINE, flags].concat(), expected);
+    let engine_cert = "--engine-cert needs --engine-key; --engine-cert needs --engine-ca";
+    check(&["--engine-cert", "x"], engine_cert);
+    check(&["--engine-key", "x"], "--engine-key needs --engine-cert; --engine-key needs --engine-ca");
+    check(&["--engine-server-name", "x"], "--engine-server-name needs --engine-ca");
+    check(&["--tls-cert", "x"], "--tls-cert needs --tls-key");
+    check(&["--tls-key", "x"], "--tls-key needs --tls-cert");
+    check(&["--tls-client-ca", "x"], "--tls-client-ca needs --tls-cert");
+}
+
+/// A file with this text, which lives as long as the value.
+fn file(text: &str) -> (tempfile::NamedTempFile, String) {
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::fs::write(file.path(), text).expect("written");
+    let path = file.path().to_str().expect("a path in UTF-8").to_owned();
+    (file, path)
+}
+
+#[test]
+fn an_authority_of_engines_never_leaves_them_in_plain_text() {
+    let (_file, ca) = file("-----BEGIN CERTIFICATE-----");
+    let plain = "--engine-ca: no --engine is vllms://, so no connection would be encrypted";
+    check(&[&ENGINE[..], &["--engine-ca", &ca]].concat(), plain);
+    check(&["--engine", "vllm://a:1,vllm://b:1", "--engine-ca", &ca], plain);
+}
+
+#[test]
+fn what_files_and_levels_say_is_read_and_reported_together() {
+    let (_empty, empty) = file("");
+    let (_keys, keys) = file("good\nnot good\n");
+    let flags = [
+        "--tls-cert",
+        &empty,
+        "--tls-key",
+        &empty,
+        "--tls-client-ca",
+        &empty,
+        "--api-key-file",
+        &keys,
+        "--log-level",
+        "access=loud",
+    ];
+    let problems = settings(&parse(&[&ENGINE[..], &flags].concat())).err().expect("nothing of it is right");
+    let marks =
+        ["holds no certificate", "as PEM", "holds no certificate", "line 2", "--log-level: log level"];
+    assert_eq!(problems.len(), marks.len(), "{problems:#?}");
+    for (problem, mark) in problems.iter().zip(marks) {
+        assert!(problem.contains(mark), "no {mark} in {problem}");
+    }
+}
+
+#[test]
+fn an_authority_of_engines_that_is_none_is_refused() {
+    for (text, mark) in [
+        ("-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n", "--engine vllms://a:1: "),
+        ("", "holds no certificate"),
+    ] {
+        let (_file, ca) = file(text);
+        let problems = settings(&parse(&["--engine", "vllms://a:1", "--engine-ca", &ca])).err();
+        let problems = problems.expect("no certificate");
+        assert!(problems.iter().any(|problem| problem.contains(mark)), "{problems:?}");
+    }
 }

@@ -182,6 +182,18 @@ async fn every_mistake_is_reported_at_once() {
 }
 
 #[tokio::test]
+async fn settings_of_one_pair_may_come_from_two_places() {
+    let (folder, config) = file("tls-cert = \"no-such-cert\"\n");
+    let key = folder.path().join("no-such-key");
+    let args = ["--config", &config, "--tls-key", key.to_str().unwrap()];
+    let ran = check(&[&ENGINE[..], &args].concat(), &[]).await;
+    assert_eq!(setting(&ran, "tls-cert").1, "file");
+    assert_eq!(setting(&ran, "tls-key").1, "flag");
+    assert!(ran.stderr.contains("no-such-cert") && ran.stderr.contains("no-such-key"), "{ran:?}");
+    assert!(!ran.stderr.contains("needs"), "{ran:?}");
+}
+
+#[tokio::test]
 async fn no_output_holds_a_key() {
     let (_folder, path) = file("api-key = [\"s3cret-file\"]\n");
     let cases: [(Args<'_>, Env<'_>); 3] = [

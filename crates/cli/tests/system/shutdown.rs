@@ -23,6 +23,19 @@ async fn wait_draining(serve: &Serve) {
 }
 
 #[tokio::test]
+async fn a_mock_that_waits_for_its_requests_ends_at_once_with_the_second_signal() {
+    let mut engine = MockEngine::start(&["--shutdown-timeout", NEVER]).await;
+    let serve = Serve::ready(&[&engine.url()], &[]).await;
+    engine.pause().await;
+    let _asked = Asked::new(serve.generate("r", 6, true));
+    engine.wait_count("r", "queued", 1).await;
+    engine.process.signal(Signal::SIGTERM);
+    engine.process.logged("shutdown begins").await;
+    engine.process.signal(Signal::SIGTERM);
+    assert_eq!(engine.process.exit().await.code(), Some(1));
+}
+
+#[tokio::test]
 async fn a_server_leaves_in_steps_and_finishes_what_it_began() {
     let engine = MockEngine::start(&[]).await;
     let args = ["--unready-delay", NEVER, "--drain-timeout", NEVER];

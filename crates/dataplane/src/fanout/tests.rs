@@ -1,5 +1,5 @@
 use tito_engine::fake::{Fake, Script, last, tokens};
-use tito_types::RawJson;
+use tito_types::{PromptOutput, RawJson};
 
 use super::*;
 use crate::admit::tests::request;
@@ -7,7 +7,9 @@ use crate::admit::tests::request;
 fn two_tokens() -> Fake {
     Fake::new(|request| {
         let seed = request.sampling.seed.unwrap_or(0) as u32;
-        Script { items: vec![Ok(tokens(0, &[seed])), Ok(last(0, &[seed + 100], 2))], ..Script::default() }
+        let prompt = Some(Box::new(PromptOutput { prompt_tokens: 1, ..PromptOutput::default() }));
+        let first = Delta { prompt, ..tokens(0, &[seed]) };
+        Script { items: vec![Ok(first), Ok(last(0, &[seed + 100], 2))], ..Script::default() }
     })
 }
 
@@ -18,11 +20,13 @@ async fn children_draw_with_their_own_seed_and_only_the_first_reports_on_the_pro
     asked.sampling.seed = Some(7);
     asked.outputs.prompt_token_ids = true;
     let mut stream = Fanout::new(fake.clone(), 8).generate(asked).await.expect("accepted");
-    let mut seen = vec![Vec::new(); 3];
+    let (mut seen, mut told) = (vec![Vec::new(); 3], 0);
     while let Some(item) = stream.next().await {
         let delta = item.expect("no child fails");
+        told += usize::from(delta.prompt.is_some());
         seen[delta.index as usize].extend(delta.token_ids);
     }
+    assert_eq!(told, 1, "the reply tells about the prompt once");
     assert_eq!(seen, [[7, 107], [8, 108], [9, 109]]);
     let children = fake.seen();
     assert!(children.iter().all(|child| child.n == 1));

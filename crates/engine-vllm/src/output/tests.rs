@@ -1,5 +1,6 @@
 use prost_types::{Struct, Value, value::Kind};
 use tito_types::{Candidates, Delivery, KvOptions, Outputs, RequestId, Sampling, Stopping};
+use vllm_proto::TokenIds;
 use vllm_proto::candidate_token_info::TokenInfo;
 
 use super::*;

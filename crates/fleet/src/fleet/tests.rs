@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use prometheus_client::registry::Registry;
 use tito_engine::fake::{Fake, Script};
-use tito_types::{EngineError, ModelInfo, Parallelism, Resolution};
+use tito_types::{Capabilities, EngineError, ModelInfo, Parallelism, Resolution};
 
 use super::*;
 
@@ -46,7 +46,8 @@ impl Connector for Scripted {
 fn identity(name: &str, max_model_len: u32) -> Identity {
     Identity {
         model: ModelInfo { source: "s".into(), names: vec![name.into()], lora: false, multimodal: false },
-        parallelism: Parallelism { tensor: 1, pipeline: 1, data: 1, data_rank: 0, data_local: 1 },
+        parallelism: Parallelism { data: 1, data_local: 1, ..Parallelism::default() },
+        capabilities: Capabilities::default(),
         max_model_len,
         kv_block_size: 16,
         total_kv_blocks: 100,

@@ -249,9 +249,24 @@ fn the_session_header_beats_the_body() {
         let bound = OpenAiCompletions.bind(body, &context).unwrap();
         assert_eq!(bound.requests[0].session.as_deref(), Some(expected));
     }
-    for (length, expected) in [(256, "ok"), (257, "Invalid session_id: must be at most 256 characters")] {
-        let body = format!("{{\"prompt\":[1],\"session_id\":\"{}\"}}", "s".repeat(length));
-        assert_eq!(outcome(&bind(&OpenAiCompletions, &body)), expected);
+}
+
+#[test]
+fn a_session_is_called_the_same_in_a_header_and_a_body() {
+    const REFUSED: &str = "Invalid session_id: must be 1 to 256 visible ASCII characters";
+    for (session, expected) in [
+        (String::new(), REFUSED),
+        ("s".to_owned(), "ok"),
+        ("~!".to_owned(), "ok"),
+        ("s".repeat(256), "ok"),
+        ("s".repeat(257), REFUSED),
+        ("a b".to_owned(), REFUSED),
+        ("\u{e9}".to_owned(), REFUSED),
+        ("a\u{7f}".to_owned(), REFUSED),
+    ] {
+        let body = serde_json::json!({"prompt": [1], "session_id": session}).to_string();
+        assert_eq!(outcome(&bind(&OpenAiCompletions, &body)), expected, "{session:?}");
+        assert_eq!(crate::parse_session(session.as_bytes()).is_some(), expected == "ok", "{session:?}");
     }
 }
 

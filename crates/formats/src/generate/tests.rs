@@ -276,6 +276,12 @@ fn what_breaks_the_contract_fails_the_request() {
     let prefix = "engine broke the wire contract: ";
     for (sampling, rest, deltas, expected) in [
         ("", "", vec![tokens(1, &[8], "")], "choice 1 of 1"),
+        (
+            "\"n\":2",
+            "",
+            vec![Delta { prompt: Some(prompt(&[1, 2, 3], Vec::new())), ..tokens(1, &[8], "") }],
+            "choice 1 speaks of the prompt, which its first choice does",
+        ),
         ("", "", vec![end(0, 0), tokens(0, &[8], "")], "output after the end of choice 0"),
         ("", "", vec![tokens(0, &[8], ""), end(0, 2)], "1 tokens came, the finish counts 2"),
         ("\"logprobs\":0", "", vec![tokens(0, &[8], "")], "0 log-probs for 1 tokens"),

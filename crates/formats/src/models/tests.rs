@@ -16,3 +16,19 @@ fn every_routable_name_is_an_entry() {
     assert_eq!(one("gone"), None);
     assert_eq!(one("other"), None);
 }
+
+#[test]
+fn health_and_version_escape_what_they_hold() {
+    let text = |body: Vec<u8>| String::from_utf8(body).unwrap();
+    assert_eq!(text(live_body()), r#"{"status":"live"}"#);
+    let notes = ["a \"b\"\n".to_owned()];
+    assert_eq!(
+        text(ready_body(&["org/m"], &notes)),
+        r#"{"status":"ready","models":["org/m"],"notes":["a \"b\"\n"]}"#
+    );
+    assert_eq!(
+        text(not_ready_body(&["\\ \u{1}"], "m", "server_error", "not_ready")),
+        r#"{"status":"not_ready","reasons":["\\ \u0001"],"error":{"message":"m","type":"server_error","param":null,"code":"not_ready"}}"#
+    );
+    assert_eq!(text(version_body("tito", "1.2.3")), r#"{"name":"tito","version":"1.2.3"}"#);
+}

@@ -77,6 +77,24 @@ fn hostile_nesting_and_size_are_refused_not_followed() {
 }
 
 #[test]
+fn choices_are_bounded_whatever_an_engine_claims_to_run() {
+    let mut claims = model(&["m"]);
+    claims.n_max = u32::MAX;
+    let catalog = Catalog { models: vec![claims], reasons: Vec::new() };
+    for (subject, path) in [(&GENERATE, "sampling_params.n"), (&COMPLETIONS, "n")] {
+        let say = |n: &str| {
+            outcome(&subject.format.bind(subject.body(&[(path, n)]).as_bytes(), &context(&catalog)))
+        };
+        assert_eq!(say("4096"), "ok", "{path}");
+        for n in ["4097", "4294967295"] {
+            let expected =
+                format!("Invalid {path}: must be at most 4096 over all prompts, got {n} for each of 1");
+            assert_eq!(say(n), expected);
+        }
+    }
+}
+
+#[test]
 fn a_key_given_twice_is_refused() {
     for (body, expected) in [
         (r#"{"token_ids":[1],"token_ids":[2],"sampling_params":{}}"#, "Invalid token_ids: is given twice"),

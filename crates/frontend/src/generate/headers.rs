@@ -1,12 +1,11 @@
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use tito_formats::{SESSION_CHARS_MAX, parse_session};
 
 use crate::status::Door;
 
 /// Names of the session header; the first one present is used.
 const SESSION: [&str; 3] = ["x-session-id", "x-dynamo-session-id", "x-smg-routing-key"];
-/// Longest session (characters).
-const SESSION_CHARS_MAX: usize = 256;
 const RANK: &str = "x-data-parallel-rank";
 
 /// What headers say about where a request should go.
@@ -19,21 +18,17 @@ pub(super) struct Routing {
 impl Routing {
     pub(super) fn read(headers: &HeaderMap) -> Result<Self, Door> {
         let session = SESSION.iter().find_map(|name| Some((*name, headers.get(*name)?.as_bytes())));
-        let session = session.map(|(name, value)| parse_session(name, value)).transpose()?;
+        let session = session.map(|(name, value)| session_of(name, value)).transpose()?;
         let rank = headers.get(RANK).map(|value| parse_rank(value.as_bytes())).transpose()?;
         Ok(Self { session, rank })
     }
 }
 
-fn parse_session(name: &'static str, value: &[u8]) -> Result<String, Door> {
-    let valid = (1..=SESSION_CHARS_MAX).contains(&value.len()) && value.iter().all(u8::is_ascii_graphic);
-    match str::from_utf8(value) {
-        Ok(text) if valid => Ok(text.to_owned()),
-        _ => Err(Door::Header {
-            name,
-            message: format!("must be 1 to {SESSION_CHARS_MAX} visible ASCII characters"),
-        }),
-    }
+fn session_of(name: &'static str, value: &[u8]) -> Result<String, Door> {
+    parse_session(value).map(str::to_owned).ok_or_else(|| Door::Header {
+        name,
+        message: format!("must be 1 to {SESSION_CHARS_MAX} visible ASCII characters"),
+    })
 }
 
 fn parse_rank(value: &[u8]) -> Result<u32, Door> {

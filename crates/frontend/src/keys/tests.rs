@@ -11,13 +11,17 @@ fn config(keys: &[&str], file: Option<PathBuf>) -> KeyConfig {
     KeyConfig { keys, file, metrics_open: false }
 }
 
+fn read(config: &KeyConfig) -> Result<KeyRing, Error> {
+    Sources::try_new(config)?.read()
+}
+
 fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
     pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
 }
 
 #[test]
 fn a_key_is_taken_from_either_header() {
-    let ring = KeyRing::read(&config(&["alpha", "beta"], None)).unwrap();
+    let ring = read(&config(&["alpha", "beta"], None)).unwrap();
     for (pairs, expected) in [
         (vec![], Verdict::Missing),
         (vec![("authorization", "Bearer alpha")], Verdict::Granted),
@@ -41,7 +45,7 @@ fn a_key_is_taken_from_either_header() {
 
 #[test]
 fn without_keys_everyone_may_ask() {
-    let ring = KeyRing::read(&config(&[], None)).unwrap();
+    let ring = read(&config(&[], None)).unwrap();
     assert_eq!(ring.judge(&HeaderMap::new()), Verdict::Granted);
 }
 
@@ -50,7 +54,7 @@ fn check_file(text: impl AsRef<[u8]>, expected: Result<usize, &str>) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("keys");
     fs::write(&path, text).unwrap();
-    let read = KeyRing::read(&config(&[], Some(path)));
+    let read = read(&config(&[], Some(path)));
     match (read, expected) {
         (Ok(ring), Ok(count)) => assert_eq!(ring.0.len(), count),
         (Err(error), Err(expected)) => {
@@ -77,11 +81,30 @@ fn a_key_file_holds_one_key_per_line() {
 
 #[test]
 fn a_bad_source_is_named_and_no_key_is_shown() {
-    let error = KeyRing::read(&config(&["fine", "not fine"], None)).unwrap_err();
+    let error = read(&config(&["fine", "not fine"], None)).unwrap_err();
     let chain = Chain(&error).to_string();
     assert_eq!(chain, "key number 2: is not 1 to 1024 visible ASCII characters");
-    let missing = KeyRing::read(&config(&[], Some("/nonexistent/keys".into()))).unwrap_err();
+    let missing = read(&config(&[], Some("/nonexistent/keys".into()))).unwrap_err();
     assert!(Chain(&missing).to_string().starts_with("key file /nonexistent/keys: cannot be read: "));
-    let shown = format!("{:?} {:?}", config(&["hidden"], None), KeyRing::read(&config(&["hidden"], None)));
+    let shown = format!("{:?} {:?}", config(&["hidden"], None), read(&config(&["hidden"], None)));
     assert!(!shown.contains("hidden"), "{shown}");
+}
+
+#[test]
+fn keys_and_file_are_checked_together() {
+    let errors = |keys: &[&str], file: Option<&str>| {
+        let errors = check(&config(keys, file.map(PathBuf::from)));
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    };
+    assert_eq!(errors(&["fine"], None), "");
+    assert_eq!(errors(&["fine", ""], None), "key number 2");
+    assert_eq!(errors(&[""], Some("/nonexistent/keys")), "key number 1; key file /nonexistent/keys");
+    let many = vec!["k"; KEYS_MAX + 1];
+    assert_eq!(errors(&many, None), format!("key number {}", KEYS_MAX + 1));
+}
+
+#[test]
+fn what_is_kept_for_reloads_holds_digests_only() {
+    let Sources { fixed, file } = Sources::try_new(&config(&["alpha"], None)).unwrap();
+    assert_eq!((fixed, file), (vec![Hash::from(Sha256::digest("alpha"))], None));
 }

@@ -1,3 +1,7 @@
+//! The accept loop: a bound on connections, and patience with a socket that fails.
+//!
+//! It must not know what connections carry.
+
 use std::future::Future;
 use std::io;
 use std::sync::Arc;

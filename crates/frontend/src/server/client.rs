@@ -1,3 +1,7 @@
+//! What one connection's parts know of each other: its socket, its requests, its timers.
+//!
+//! It must not know routes or replies: it counts exchanges and says how long to wait.
+
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

@@ -1,3 +1,7 @@
+//! One connection from accept to close: TLS, HTTP/1 or HTTP/2, idleness, the drain, a client that left.
+//!
+//! It must not know what requests mean: they go to the router, and only their beginning and end count here.
+
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::{Future, poll_fn};

@@ -1,3 +1,7 @@
+//! Lets the HTTP library begin its tasks where all tasks begin.
+//!
+//! It must not decide when they end: that is their connection's affair.
+
 use std::future::Future;
 
 use hyper::rt::Executor;

@@ -1,3 +1,7 @@
+//! A client's socket that gives up on a client which takes nothing, and that closes gently.
+//!
+//! It must not know TLS or HTTP: it sees bytes and time.
+
 use std::io::{self, IoSlice};
 use std::net::Shutdown;
 use std::pin::Pin;

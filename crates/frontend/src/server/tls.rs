@@ -1,3 +1,7 @@
+//! From PEM files to what accepts TLS connections.
+//!
+//! It must not know sockets or HTTP; every mistake in a file is found here, before anything listens.
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,6 +15,20 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::TlsConfig;
 use crate::error::{Error, TlsError};
+
+/// Every file that cannot be used; where each by itself can, whether they fit each other.
+pub(crate) fn check(config: &TlsConfig) -> Vec<Error> {
+    let provider = Arc::new(ring::default_provider());
+    let at = |path: &Path, source| Error::Tls { path: path.to_owned(), source };
+    let authority = config.client_ca.as_deref();
+    let files = [
+        certificates(&config.certificate).err().map(|source| at(&config.certificate, source)),
+        private_key(&config.key).err().map(|source| at(&config.key, source)),
+        authority.and_then(|path| verifier(path, provider).err().map(|source| at(path, source))),
+    ];
+    let files: Vec<_> = files.into_iter().flatten().collect();
+    if files.is_empty() { acceptor(config).err().into_iter().collect() } else { files }
+}
 
 /// Reads the files; everything that can be wrong with them is found here.
 pub(super) fn acceptor(config: &TlsConfig) -> Result<TlsAcceptor, Error> {
@@ -28,11 +46,15 @@ pub(super) fn acceptor(config: &TlsConfig) -> Result<TlsAcceptor, Error> {
         Some(path) => builder.with_client_cert_verifier(verifier(path, provider).map_err(at(path))?),
     };
     let chain = certificates(&config.certificate).map_err(at(&config.certificate))?;
-    let key = PrivateKeyDer::from_pem_file(&config.key).map_err(TlsError::Pem).map_err(at(&config.key))?;
+    let key = private_key(&config.key).map_err(at(&config.key))?;
     let mut tls =
         builder.with_single_cert(chain, key).map_err(TlsError::Unusable).map_err(at(&config.key))?;
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(tls)))
+}
+
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_file(path).map_err(TlsError::Pem)
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {

@@ -48,7 +48,7 @@ async fn a_request_leaves_one_line_with_what_it_was_and_cost() {
     assert_eq!(text.lines().count(), 1, "{text}");
     for part in [
         " INFO access: request ",
-        r#"id="r-1""#,
+        r#"request="r-1""#,
         r#"route="completions""#,
         r#"model="toy""#,
         "status=200",
@@ -72,9 +72,34 @@ async fn an_engines_failure_is_logged_once_with_its_inner_words() {
     bytes_of(setup.ask(post("/inference/v1/generate", r#"{"stream":true,"request_id":"r-2"}"#)).await).await;
     let text = lines.text();
     assert_eq!(text.lines().count(), 2, "{text}");
-    let words = r#"request failed id=r-2 code="worker_failed" error=worker w7 failed: CUDA error"#;
+    let words = r#"request failed request=r-2 code="worker_failed" error=worker w7 failed: CUDA error"#;
     assert!(text.contains(words), "{text}");
     assert!(text.contains(r#"status=200 code="worker_failed""#), "{text}");
+}
+
+#[tokio::test]
+async fn words_that_the_client_is_not_given_are_logged_and_no_others() {
+    let words = || "inner words".to_owned();
+    let worker = || WorkerId::new("w7");
+    for (failure, logged) in [
+        (EngineError::Overloaded(words()), true),
+        (EngineError::Unsupported(words()), true),
+        (EngineError::NoWorker(words()), true),
+        (EngineError::Connect(worker(), words()), true),
+        (EngineError::Lost(worker(), words()), true),
+        (EngineError::Protocol(words()), true),
+        (EngineError::Refused(words()), false),
+        (EngineError::NotFound(words()), false),
+        (EngineError::TooLarge(words()), false),
+    ] {
+        let lines = Lines::default();
+        let _capturing = lines.capture();
+        let shown = format!("{failure:?}");
+        let setup = setup(scripted(vec![Err(failure)])).await;
+        let reply = bytes_of(setup.ask(post("/inference/v1/generate", "{}")).await).await;
+        let told = String::from_utf8_lossy(&reply).contains("inner words");
+        assert_eq!((lines.text().contains("inner words"), told), (logged, !logged), "{shown}");
+    }
 }
 
 #[tokio::test]

@@ -187,7 +187,7 @@ async fn a_large_body_is_understood_like_a_small_one() {
     let engine = quick();
     let setup = setup(engine.clone()).await;
     let body = json!({ "prompts": [prompt] }).to_string();
-    assert!(body.len() > crate::INLINE_BIND_BYTES_MAX);
+    assert!(body.len() > crate::config::INLINE_BIND_BYTES_MAX);
     let response = setup.ask(post(GENERATE, body.clone())).await;
     assert_eq!(response.status(), StatusCode::OK);
     assert_eq!(engine.seen()[0].prompt.len(), 300_000);
@@ -198,7 +198,7 @@ async fn a_large_body_is_understood_like_a_small_one() {
 #[tokio::test]
 async fn a_bug_is_a_500_that_is_counted_and_the_next_request_is_served() {
     let setup = setup(quick()).await;
-    for padding in [0, crate::INLINE_BIND_BYTES_MAX] {
+    for padding in [0, crate::config::INLINE_BIND_BYTES_MAX] {
         let body = format!(r#"{{"panic":true,"padding":"{}"}}"#, "x".repeat(padding));
         let response = setup.ask(post(GENERATE, body)).await;
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);

@@ -12,10 +12,10 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::TlsConfig;
 use crate::testing::engines::quick;
 use crate::testing::raw::{Raw, get_text, post_text};
 use crate::testing::{Running, setup_with};
+use crate::{FrontendConfig, TlsConfig};
 
 /// A certificate authority, what it has signed, and a folder with the server's files.
 struct Authority {
@@ -183,4 +183,27 @@ async fn bad_files_are_named_before_anything_is_bound() {
         let chain = Chain(&error).to_string();
         assert!(chain.starts_with("TLS file ") && chain.contains(expected), "{chain}");
     }
+}
+
+#[tokio::test]
+async fn a_check_names_every_bad_file_at_once() {
+    let authority = Authority::new();
+    let other = Authority::new();
+    authority.write("empty.pem", "");
+    let check = |tls: TlsConfig, expected: &[&str]| {
+        let listen = "127.0.0.1:0".parse().unwrap();
+        let errors = FrontendConfig { tls: Some(tls), ..FrontendConfig::new(listen) }.check();
+        assert_eq!(errors.len(), expected.len(), "{errors:?}");
+        for (error, expected) in errors.iter().zip(expected) {
+            let chain = Chain(error).to_string();
+            assert!(chain.contains(expected), "{chain}");
+        }
+    };
+    let empty = || authority.path("empty.pem");
+    check(authority.config(), &[]);
+    check(
+        TlsConfig { certificate: empty(), key: empty(), client_ca: Some(empty()) },
+        &["holds no certificate", "cannot be read as PEM", "holds no certificate"],
+    );
+    check(TlsConfig { key: other.path("server.key"), ..authority.config() }, &["server.key: cannot be used"]);
 }

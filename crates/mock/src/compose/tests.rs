@@ -180,6 +180,10 @@ fn a_prefill_hands_over_unless_it_was_cut_short() {
     let two = run(stops(&[]), &[A, B], Finish::Length).unwrap();
     assert!(!two.fields.contains_key("remote_prefill_cached_tokens"));
     assert!(run(stops(&[]), &[EOS], Finish::Stop(StopCause::Eos)).is_some());
-    assert!(run(stops(&["A"]), &[A], Finish::Length).is_none());
+    assert!(run(stops(&["A"]), &[A], Finish::Length).is_some(), "the engine had finished with that token");
+    assert!(run(stops(&["A"]), &[A, B], Finish::Length).is_none());
+    let mut early = composer(stops(&["A"]), Transfer::RemoteDecode);
+    let cut = early.chunk(&chunk(&[A], None)).unwrap().output.finish_info.unwrap();
+    assert!(cut.kv_transfer_params.is_none(), "the engine would have gone on");
     assert!(run(stops(&[]), &[A], Finish::Aborted).is_none());
 }

@@ -1,6 +1,7 @@
 //! Everything that makes a configuration impossible, found before a socket opens.
 
 use super::MockConfig;
+use crate::faults::FAULTS_MAX;
 
 /// Why a configuration makes no engine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +36,9 @@ pub enum ConfigError {
     /// A speed that is negative or not a number.
     #[error("speed must be a finite number of at least 0")]
     Speed,
+    /// More faults from the start than may be set at once.
+    #[error("{0} faults are configured, at most {FAULTS_MAX} may be set")]
+    TooManyFaults(usize),
     /// A served name appears twice.
     #[error("model name {0} is served twice")]
     DuplicateName(String),
@@ -55,6 +59,9 @@ impl MockConfig {
         }
         if !(self.timing.speed.is_finite() && self.timing.speed >= 0.0) {
             errors.push(ConfigError::Speed);
+        }
+        if self.faults.len() > FAULTS_MAX {
+            errors.push(ConfigError::TooManyFaults(self.faults.len()));
         }
         for (index, name) in self.served_model_names.iter().enumerate() {
             if self.served_model_names[..index].contains(name) {

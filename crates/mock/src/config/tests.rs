@@ -1,8 +1,11 @@
 use super::{ConfigError, KvEventsConfig, MockConfig};
+use crate::faults::{FAULTS_MAX, Fault, FaultSpec};
 
 #[test]
 fn the_default_is_sound() {
     assert_eq!(MockConfig::new().check(), Ok(()));
+    let faults = vec![FaultSpec::new(Fault::Drain); FAULTS_MAX];
+    assert_eq!(MockConfig { faults, ..MockConfig::new() }.check(), Ok(()), "as many faults as may be set");
 }
 
 #[test]
@@ -12,6 +15,7 @@ fn every_mistake_is_reported_at_once() {
         num_gpu_blocks: 10,
         data_parallel_start_rank: 1,
         eos_probability: f64::NAN,
+        faults: vec![FaultSpec::new(Fault::Drain); FAULTS_MAX + 1],
         served_model_names: ["a", "b", "a"].map(str::to_owned).to_vec(),
         ..MockConfig::new()
     };
@@ -24,6 +28,7 @@ fn every_mistake_is_reported_at_once() {
         ConfigError::NoRank { start: 1, size: 1 },
         ConfigError::Probability,
         ConfigError::Speed,
+        ConfigError::TooManyFaults(FAULTS_MAX + 1),
         ConfigError::DuplicateName("a".to_owned()),
     ];
     assert_eq!(config.check(), Err(expected));

@@ -3,8 +3,13 @@ use crate::config::MockConfig;
 
 /// What each id adds to the text, then what the end adds.
 fn deltas(ids: &[u32], skip_special: bool) -> Vec<String> {
+    deltas_after(&[], ids, skip_special)
+}
+
+/// The same behind a prompt.
+fn deltas_after(prompt: &[u32], ids: &[u32], skip_special: bool) -> Vec<String> {
     let vocabulary = MockConfig::new().vocabulary;
-    let mut detokenizer = Detokenizer::new(skip_special);
+    let mut detokenizer = Detokenizer::after(&vocabulary, prompt, skip_special);
     let mut deltas = Vec::new();
     for id in ids {
         let mut text = String::new();
@@ -24,6 +29,23 @@ fn halves_of_characters_wait_for_the_rest() {
     assert_eq!(deltas(&[0xf0, 0x9f, 0x98, 0x80], true), ["", "", "", "😀", ""]);
     assert_eq!(deltas(&[65, 0xc3], true), ["A", "", "�"]);
     assert_eq!(deltas(&[0xc3, 1001, 0xa9], true), ["", "", "é", ""], "a skipped id does not part them");
+}
+
+#[test]
+fn a_prompt_that_ends_inside_a_character_comes_out_with_the_output() {
+    assert_eq!(deltas_after(&[65, 66, 200], &[67, 68], true), ["AB\u{fffd}C", "D", ""]);
+    assert_eq!(deltas_after(&[65, 0xc3], &[0xa9, 66], true), ["Aé", "B", ""]);
+    assert_eq!(deltas_after(&[65, 0xc3, 1001], &[0xa9], true), ["Aé", ""], "a skipped id ends nothing");
+    assert_eq!(deltas_after(&[65, 0xc3, 1001], &[66], false), ["B", ""], "a shown one does");
+    for whole in [&[65, 200, 66][..], &[0xc3, 0xa9], &[0xf0, 0x9f, 0x98, 0x80], &[300], &[1015]] {
+        assert_eq!(deltas_after(whole, &[67], true), ["C", ""], "{whole:?}");
+    }
+    let long = [vec![65; 100], vec![0xf0]].concat();
+    assert_eq!(
+        deltas_after(&long, &[0x9f, 0x98, 0x80], true)[..2],
+        ["", ""],
+        "the prompt does not count as held"
+    );
 }
 
 #[test]

@@ -5,9 +5,10 @@ use tonic::Code;
 use vllm_proto::candidate_tokens::Select;
 use vllm_proto::decoding_parameters::{StringChoices, StructuredOutput};
 use vllm_proto::generate_request::Prompt;
+use vllm_proto::media_item::Source;
 use vllm_proto::{
-    CandidateTokens, DecodingParameters, GenerateRequest, KvCacheParameters, MediaItem, RandomSampling,
-    ResponseOptions, StoppingCriteria, TokenIds,
+    CandidateTokens, DecodingParameters, GenerateRequest, KvCacheParameters, MediaItem,
+    PreprocessedMediaFeatures, RandomSampling, ResponseOptions, StoppingCriteria, TokenIds,
 };
 
 use super::{Candidates, Limits, Plan, validate};
@@ -147,6 +148,13 @@ fn what_is_refused_is_refused_with_its_code() {
     for (what, request) in invalid {
         assert_eq!(check(&request).unwrap_err(), Code::InvalidArgument, "{what}");
     }
+    let features = |bytes| {
+        let features = PreprocessedMediaFeatures { kwargs: Some(vec![0; bytes]), ..Default::default() };
+        let item = MediaItem { source: Some(Source::Features(features)), ..MediaItem::default() };
+        GenerateRequest { media: vec![MediaItem::default(), item], ..request() }
+    };
+    assert_eq!(check(&features(16 << 20)).unwrap_err(), Code::InvalidArgument);
+    assert_eq!(check(&features((16 << 20) + 1)).unwrap_err(), Code::ResourceExhausted);
     let name = |model: &str, lora: &str, session: &str| GenerateRequest {
         model: model.to_owned(),
         lora_name: lora.to_owned(),

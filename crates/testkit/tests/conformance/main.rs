@@ -57,7 +57,7 @@ suite! {
         text_can_be_left_out,
         the_prompt_is_echoed_when_asked,
         a_text_prompt_equals_its_token_ids,
-        text_after_half_a_character_begins_with_the_prompt [TextOfPrompt],
+        text_after_half_a_character_begins_with_the_prompt,
         truncation_keeps_the_last_tokens,
     }
     logprobs {
@@ -198,7 +198,7 @@ suite! {
         adapters_are_refused [LoraOff],
         sleep_is_refused [SleepOff],
         media_are_refused,
-        features_beyond_16_mebibytes_exhaust_a_resource [MediaSizes],
+        features_beyond_16_mebibytes_exhaust_a_resource,
     }
     end_of_life {
         a_dead_engine_fails_calls_and_health_but_not_discovery [Disposable Scripts],
@@ -217,7 +217,7 @@ suite! {
         a_silent_engine_runs_into_the_deadline [Scripts],
         a_prefill_returns_transfer_parameters [Scripts],
         a_stop_string_loses_transfer_parameters [Scripts],
-        a_stop_string_in_the_last_token_keeps_transfer_parameters [Scripts FinishesFirst],
+        a_stop_string_in_the_last_token_keeps_transfer_parameters [Scripts],
     }
 }
 

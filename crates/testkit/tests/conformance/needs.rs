@@ -26,12 +26,6 @@ pub(crate) enum Need {
     PauseWaits,
     /// An aborting pause answers the calls that it ends.
     PauseAborts,
-    /// Text is decoded after the text of the prompt, not by itself.
-    TextOfPrompt,
-    /// Engine and frontend are two: the one may have finished what the other then stops.
-    FinishesFirst,
-    /// Media features are measured before the question whether the model takes media.
-    MediaSizes,
     /// The engine is the case's own to end.
     Disposable,
     /// Nobody used the engine before.
@@ -65,9 +59,6 @@ impl Need {
             Self::Slow | Self::OneAtATime => (true, ""),
             Self::PauseWaits => (!light, "the scripted engine's pause does not wait for what runs"),
             Self::PauseAborts => (!light, "the scripted engine does not answer what its pause aborts"),
-            Self::TextOfPrompt => (target.kind != Kind::Mock, "the mock decodes its output by itself"),
-            Self::FinishesFirst => (target.kind != Kind::Mock, "the mock drops them at any stop string"),
-            Self::MediaSizes => (target.kind != Kind::Mock, "the mock refuses media unseen"),
             Self::Disposable => (target.disposable, "a shared engine must outlive the suite"),
             Self::Fresh => (target.kind == Kind::Mock, "a shared engine may have been used before"),
             Self::Http => (target.http.is_some(), "TITO_CONFORMANCE_HTTP names no address"),
@@ -85,11 +76,6 @@ impl Need {
             Self::SleepOff => (!has(Feature::SleepMode), "the engine was started with sleep mode"),
         };
         (!met).then_some(reason)
-    }
-
-    /// Whether a mock can be made to have it.
-    fn can_be_made(self) -> bool {
-        !matches!(self, Self::TextOfPrompt | Self::FinishesFirst | Self::MediaSizes)
     }
 
     /// Makes a mock that has it.
@@ -113,9 +99,6 @@ impl Need {
             Self::Model
             | Self::PauseWaits
             | Self::PauseAborts
-            | Self::TextOfPrompt
-            | Self::FinishesFirst
-            | Self::MediaSizes
             | Self::Disposable
             | Self::Fresh
             | Self::Http
@@ -139,14 +122,24 @@ pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
+/// Says that a case is skipped, and writes its name where the runner of the suite looks for it.
+#[expect(clippy::disallowed_methods, reason = "the suite is told what to do by its runner's environment")]
+pub(crate) fn skipped(case: &str, reason: &str) {
+    say(&format!("skipped: {case}: {reason}"));
+    let Ok(path) = std::env::var("TITO_CONFORMANCE_SKIPPED") else { return };
+    let file = std::fs::OpenOptions::new().append(true).create(true).open(&path);
+    let written = file.and_then(|mut file| writeln!(file, "{case}"));
+    written.unwrap_or_else(|error| panic!("{path}: {error}"));
+}
+
 /// Prints how many cases this target skips, by reason.
 pub(crate) fn report(cases: &[(&str, &str, &[Need])], target: &Target) {
     let mut skipped: BTreeMap<&str, usize> = BTreeMap::new();
     for (_, _, needs) in cases {
-        // A mock is made to have what a case needs: what it lacks all the same is the same for every mock.
-        let made = |need: &&Need| target.kind == Kind::Mock && need.can_be_made();
-        let open: Vec<Need> = needs.iter().filter(|need| !made(need)).copied().collect();
-        if let Some(reason) = why_not(&open, target) {
+        // A mock is made to have what a case needs.
+        if target.kind != Kind::Mock
+            && let Some(reason) = why_not(needs, target)
+        {
             *skipped.entry(reason).or_default() += 1;
         }
     }

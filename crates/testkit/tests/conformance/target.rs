@@ -112,7 +112,7 @@ pub(crate) struct Target {
 pub(crate) async fn run(case: &str, needs: &[Need], body: impl AsyncFnOnce(&Target)) {
     let target = Target::open(needs).await;
     if let Some(reason) = needs::why_not(needs, &target) {
-        needs::say(&format!("skipped: {case}: {reason}"));
+        needs::skipped(case, reason);
         return;
     }
     within(CASE_LIMIT, case, body(&target)).await;

@@ -125,12 +125,17 @@ fn server_info() -> ServerInfo {
         parallelism: Some(parallelism),
         max_model_len: 2048,
         kv_block_size: 32,
+        max_running_requests: 128,
         ..ServerInfo::default()
     }
 }
 
 fn model_info() -> ModelInfo {
-    ModelInfo { served_model_name: "recorded".to_owned(), ..ModelInfo::default() }
+    ModelInfo {
+        served_model_name: "recorded".to_owned(),
+        supports_token_ids_input: true,
+        ..ModelInfo::default()
+    }
 }
 
 /// Bytes before a message: one for compression, four for its length.

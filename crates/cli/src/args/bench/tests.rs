@@ -59,3 +59,10 @@ fn mistakes_are_named() {
         &["error: the argument '--rate <R>' cannot be used with '--requests <N>'"],
     );
 }
+
+#[test]
+fn defaults_are_those_of_the_library() {
+    let bench = parse(&["http://h:1"]).expect("a URL is enough");
+    assert_eq!(bench.config.limits.request_timeout, defaults::REQUEST_TIMEOUT);
+    assert_eq!(bench.config.limits.reply_bytes_max, defaults::REPLY_BYTES_MAX);
+}
