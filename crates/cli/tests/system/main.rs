@@ -14,6 +14,8 @@ mod fleet;
 mod harness;
 mod keys;
 mod limits;
+mod metrics;
 mod recorded;
+mod several;
 mod shutdown;
 mod validation;
