@@ -27,6 +27,7 @@ pub(crate) enum Action {
     /// Check the settings of serve and show each value and where it came from
     Check(CheckArgs),
     /// Run a simulated vLLM engine: gRPC and HTTP, with faults on demand
+    #[command(override_usage = "tito mock [MODEL] [OPTIONS]")]
     Mock(Box<MockArgs>),
     /// Serve two simulated engines, send them requests and show what happened
     Demo(DemoArgs),

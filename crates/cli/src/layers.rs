@@ -99,8 +99,7 @@ fn add_flags(
         let known =
             command.get_arguments().find(|arg| arg.get_long() == Some(key.as_str()) && is_setting(arg));
         let Some(arg) = known else {
-            problems
-                .push(format!("unknown key `{key}`: keys are the long flags of `{}`", command.get_name()));
+            problems.push(format!("unknown key `{key}`: keys are the long flags of tito serve"));
             continue;
         };
         let id = arg.get_id().as_str();

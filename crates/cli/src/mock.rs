@@ -13,6 +13,8 @@ use crate::{process, units};
 
 pub(crate) fn run(args: MockArgs) -> ExitCode {
     let config = args.into_config();
+    let (model, scheme) =
+        (config.primary_name().to_owned(), if config.tls.is_some() { "vllms" } else { "vllm" });
     if let Err(error) = telemetry::init("info", telemetry::LogFormat::Text) {
         return process::usage(&[error.to_string()]);
     }
@@ -21,12 +23,15 @@ pub(crate) fn run(args: MockArgs) -> ExitCode {
         // First: whoever has read the addresses may already send a signal.
         let signalled = Signalled::install()?;
         println!("tito mock: gRPC on {}, HTTP on http://{}", mock.grpc_addr(), mock.http_addr());
-        println!("attach it with: tito serve --engine vllm://{}", mock.grpc_addr());
+        println!("it serves {model}; attach it with: tito serve --engine {scheme}://{}", mock.grpc_addr());
         let exit = tokio::select! {
             biased;
             exit = mock.run(signalled.first) => match exit {
                 Ok(Exit::Stopped) => Ok(ExitCode::SUCCESS),
-                Ok(Exit::Died) => Ok(ExitCode::FAILURE),
+                Ok(Exit::Died) => {
+                    eprintln!("tito mock: a `die` fault ended it");
+                    Ok(ExitCode::FAILURE)
+                }
                 Err(error) => Err(error.into()),
             },
             () = signalled.shutdown.reached(Stage::Draining) => Ok(ExitCode::FAILURE),

@@ -32,7 +32,7 @@ pub use completions::OpenAiCompletions;
 pub use events::error_event;
 pub use generate::VllmGenerate;
 pub use models::{live_body, model_body, models_body, not_ready_body, ready_body, version_body};
-pub use refusal::{Refusal, RefusalKind, error_body};
+pub use refusal::{Refusal, RefusalKind, error_body, sentence};
 pub use segments::Segments;
 pub use session::{SESSION_CHARS_MAX, parse_session};
 

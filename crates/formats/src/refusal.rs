@@ -44,6 +44,18 @@ impl Refusal {
     }
 }
 
+/// How a message begins that says something about its field without naming it.
+const PREDICATES: [&str; 5] = ["must ", "is ", "cannot ", "needs ", "names "];
+
+/// The message as a sentence that stands alone: many clients show nothing else of an error.
+pub fn sentence(param: Option<&str>, message: &str) -> String {
+    let predicate = PREDICATES.iter().any(|start| message.starts_with(start));
+    match param {
+        Some(param) if predicate => format!("{param} {message}"),
+        _ => message.to_owned(),
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.param {
@@ -64,3 +76,6 @@ pub fn error_body(message: &str, kind: &str, param: Option<&str>, code: &str) ->
 pub(crate) fn error_value(message: &str, kind: &str, param: Option<&str>, code: &str) -> serde_json::Value {
     serde_json::json!({ "message": message, "type": kind, "param": param, "code": code })
 }
+
+#[cfg(test)]
+mod tests;

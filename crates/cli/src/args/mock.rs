@@ -11,7 +11,7 @@ use crate::units;
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one flag of the command line")]
 pub(crate) struct MockArgs {
-    /// Model id or path to report
+    /// Model id or path to report; stands first
     #[arg(default_value = "mock-model")]
     model: String,
     /// Names clients may use: the primary one, then aliases

@@ -60,8 +60,8 @@ fn every_bad_key_is_named_at_once() {
     check(
         "prot = 1\nstrict = 3\nport = [1]\nconfig = \"x\"",
         &[],
-        "FILE: unknown key `config`: keys are the long flags of `serve`; `port` takes one value, not a list; \
-         unknown key `prot`: keys are the long flags of `serve`; `strict` must be true or false",
+        "FILE: unknown key `config`: keys are the long flags of tito serve; `port` takes one value, not a list; \
+         unknown key `prot`: keys are the long flags of tito serve; `strict` must be true or false",
     );
     check(
         "port = 70000",
