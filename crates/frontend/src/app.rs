@@ -12,6 +12,7 @@ use tito_types::Catalog;
 use tokio::sync::{Semaphore, watch};
 
 use crate::Route;
+use crate::budget::Budget;
 use crate::config::{Limits, Timeouts};
 use crate::keys::KeyStore;
 use crate::metrics::{Metrics, RouteMetrics};
@@ -57,6 +58,8 @@ pub(crate) struct App {
     pub(crate) strict: bool,
     pub(crate) stream_ping: Option<std::time::Duration>,
     pub(crate) metrics_open: bool,
+    /// Bounds the bodies being received or parsed, all together.
+    pub(crate) bodies: Arc<Budget>,
     /// Bounds how many large bodies are parsed at a time.
     pub(crate) large_binds: Arc<Semaphore>,
     /// When the frontend was built, in seconds since the Unix epoch.

@@ -12,6 +12,8 @@ use crate::{keys, server};
 pub const CONNECTIONS_MAX: usize = 65_536;
 /// Largest request body, in bytes. Engines take 32 MiB of protobuf, which is about twice that as JSON text.
 pub const BODY_BYTES_MAX: usize = 64 << 20;
+/// Bodies being received or parsed, of all clients together, in bytes; never less than one body of the largest size.
+pub const BODIES_BYTES_MAX: usize = 1 << 30;
 /// Headers of one request, names and values together, in bytes.
 pub const HEADER_BYTES_MAX: usize = 32 << 10;
 /// Headers of one request, in fields. The HTTP library answers more than 100 without our envelope.
@@ -32,6 +34,10 @@ pub const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
 /// Without progress while we have bytes for a client that does not read, or while it owes us the rest of a body.
 pub const CLIENT_STALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// From the end of a request's headers to the end of its body, however steadily it comes.
+pub const BODY_TIMEOUT: Duration = Duration::from_secs(300);
+/// A large body waits so long for its turn to be parsed.
+pub const BIND_WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Between keep-alive pings on HTTP/2 connections.
 pub(crate) const H2_PING_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -113,6 +119,8 @@ pub struct Limits {
     pub connections: usize,
     /// [`BODY_BYTES_MAX`] by default.
     pub body_bytes: usize,
+    /// [`BODIES_BYTES_MAX`] by default.
+    pub bodies_bytes: usize,
     /// [`HEADER_BYTES_MAX`] by default.
     pub header_bytes: usize,
     /// [`HEADERS_MAX`] by default.
@@ -130,6 +138,10 @@ pub struct Timeouts {
     pub idle: Duration,
     /// [`CLIENT_STALL_TIMEOUT`] by default.
     pub client_stall: Duration,
+    /// [`BODY_TIMEOUT`] by default.
+    pub body: Duration,
+    /// [`BIND_WAIT_TIMEOUT`] by default.
+    pub bind_wait: Duration,
 }
 
 impl FrontendConfig {
@@ -149,6 +161,7 @@ impl FrontendConfig {
             limits: Limits {
                 connections: CONNECTIONS_MAX,
                 body_bytes: BODY_BYTES_MAX,
+                bodies_bytes: BODIES_BYTES_MAX,
                 header_bytes: HEADER_BYTES_MAX,
                 headers: HEADERS_MAX,
             },
@@ -157,6 +170,8 @@ impl FrontendConfig {
                 header: HEADER_TIMEOUT,
                 idle: IDLE_TIMEOUT,
                 client_stall: CLIENT_STALL_TIMEOUT,
+                body: BODY_TIMEOUT,
+                bind_wait: BIND_WAIT_TIMEOUT,
             },
             sampling_defaults: SamplingDefaults::Vllm,
             strict: false,

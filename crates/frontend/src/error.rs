@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address is taken, or not ours.
-    #[error("listen on {0}")]
+    #[error("listen on {0}; --port chooses another")]
     Listen(SocketAddr, #[source] io::Error),
     /// The key file says nothing usable.
     #[error("key file {path}")]

@@ -71,7 +71,7 @@ async fn receive(
     headers::check_content(&parts.headers).map_err(Failure::Door)?;
     let routing = headers::Routing::read(&parts.headers).map_err(Failure::Door)?;
     let body = body::read(app, parts, body).await.map_err(Failure::Door)?;
-    record.received(body.len());
+    record.received(body.bytes.len());
     bind::Work::new(app, endpoint, arrival, routing, body).run(app).await
 }
 

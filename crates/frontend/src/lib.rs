@@ -8,6 +8,7 @@
 //! [`Format`]: tito_formats::Format
 
 mod app;
+mod budget;
 mod config;
 mod door;
 mod error;
@@ -26,9 +27,9 @@ mod status;
 
 pub use app::{FormatRoute, Parts};
 pub use config::{
-    BODY_BYTES_MAX, CLIENT_STALL_TIMEOUT, CONNECTIONS_MAX, FrontendConfig, HANDSHAKE_TIMEOUT,
-    HEADER_BYTES_MAX, HEADER_TIMEOUT, HEADERS_MAX, IDLE_TIMEOUT, KeyConfig, Limits, Secret, Timeouts,
-    TlsConfig,
+    BIND_WAIT_TIMEOUT, BODIES_BYTES_MAX, BODY_BYTES_MAX, BODY_TIMEOUT, CLIENT_STALL_TIMEOUT, CONNECTIONS_MAX,
+    FrontendConfig, HANDSHAKE_TIMEOUT, HEADER_BYTES_MAX, HEADER_TIMEOUT, HEADERS_MAX, IDLE_TIMEOUT,
+    KeyConfig, Limits, Secret, Timeouts, TlsConfig,
 };
 pub use error::{Error, KeyError, TlsError};
 pub use route::Route;

@@ -24,6 +24,7 @@ use tokio_util::task::TaskTracker;
 use tracing::info;
 
 use crate::app::{App, Endpoint, Parts, now_unix_seconds};
+use crate::budget::Budget;
 use crate::config::{FrontendConfig, LARGE_BINDS_MAX};
 use crate::error::Error;
 use crate::keys::KeyStore;
@@ -42,7 +43,7 @@ pub enum Exit {
 
 /// A bound socket with everything behind it. Accepts nothing until it runs.
 pub struct Frontend {
-    app: Arc<App>,
+    pub(crate) app: Arc<App>,
     listener: TcpListener,
     local_addr: SocketAddr,
     tls: Option<TlsAcceptor>,
@@ -73,6 +74,7 @@ impl FrontendConfig {
             strict: self.strict,
             stream_ping: self.stream_ping,
             metrics_open: self.keys.metrics_open,
+            bodies: Budget::new(self.limits.bodies_bytes.max(self.limits.body_bytes)),
             large_binds: Arc::new(Semaphore::new(LARGE_BINDS_MAX)),
             created_unix_seconds: now_unix_seconds(),
             metrics,

@@ -7,7 +7,7 @@ pub(crate) use code::Code;
 use std::borrow::Cow;
 
 use http::StatusCode;
-use tito_formats::{Refusal, RefusalKind};
+use tito_formats::{Refusal, RefusalKind, sentence};
 use tito_types::EngineError;
 
 /// Longest message relayed to a client, in bytes; an engine may say more than anyone reads.
@@ -56,6 +56,8 @@ pub(crate) enum Door {
     BodyTimeout,
     /// The body broke off.
     BodyBroken,
+    /// The bodies of other requests leave no room, or no turn, for this one.
+    Busy,
     /// No model can be served now.
     NotReady,
     /// The client went away. Nobody reads this reply; it is for metrics and the log.
@@ -137,7 +139,7 @@ pub(crate) fn rescue(failure: &Failure) -> ApiError {
 
 fn refused(refusal: &Refusal) -> ApiError {
     let Refusal { kind, param, message } = refusal;
-    let message = message.clone();
+    let message = sentence(param.as_deref(), message);
     let error = match kind {
         RefusalKind::BadJson => ApiError::invalid(Code::BadJson, message),
         RefusalKind::Invalid => ApiError::invalid(Code::InvalidValue, message),
@@ -157,7 +159,7 @@ fn engine_failed(error: &EngineError) -> ApiError {
     use StatusCode as S;
     match error {
         EngineError::Invalid { param, message } => {
-            ApiError::invalid(Code::InvalidValue, message.clone()).about(Some(param.clone()))
+            ApiError::invalid(Code::InvalidValue, sentence(Some(param), message)).about(Some(param.clone()))
         }
         EngineError::Refused(words) => ApiError::invalid(Code::EngineRefused, words.clone()),
         EngineError::NotFound(words) => {
@@ -257,6 +259,15 @@ fn turned_away(door: &Door) -> ApiError {
             request(S::REQUEST_TIMEOUT, Code::BodyTimeout, "the rest of the body did not come in time")
         }
         Door::BodyBroken => request(S::BAD_REQUEST, Code::IncompleteBody, "the body broke off"),
+        Door::Busy => ApiError {
+            retry_after_seconds: Some(OVERLOADED_RETRY_SECONDS),
+            ..ApiError::new(
+                S::TOO_MANY_REQUESTS,
+                Kind::RateLimit,
+                Code::Overloaded,
+                "too many large requests are being received; try again shortly",
+            )
+        },
         Door::NotReady => ApiError::unavailable(
             Code::NotReady,
             UNAVAILABLE_RETRY_SECONDS,

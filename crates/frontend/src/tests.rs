@@ -1,6 +1,7 @@
 //! The frontend as its clients see it, by theme.
 
 mod access;
+mod bodies;
 mod calls;
 mod disconnect;
 mod h2;

@@ -1,9 +1,11 @@
 use std::sync::Arc;
 
-use bytes::Bytes;
 use tito_formats::{BindContext, Bound, Refusal, SamplingDefaults};
 use tito_types::{Catalog, RequestId};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
+use super::body::Received;
 use super::headers::Routing;
 use crate::app::{App, Endpoint, now_unix_seconds};
 use crate::config::INLINE_BIND_BYTES_MAX;
@@ -19,7 +21,7 @@ pub(super) struct Work {
     routing: Routing,
     sampling_defaults: SamplingDefaults,
     strict: bool,
-    body: Bytes,
+    body: Received,
 }
 
 impl Work {
@@ -28,7 +30,7 @@ impl Work {
         endpoint: &Arc<Endpoint>,
         arrival: &Arrival,
         routing: Routing,
-        body: Bytes,
+        body: Received,
     ) -> Self {
         Self {
             endpoint: Arc::clone(endpoint),
@@ -42,19 +44,27 @@ impl Work {
         }
     }
 
-    /// Binds a small body here and a large one where it holds up nobody. The body is gone afterwards.
+    /// Binds a small body here and a large one where it holds up nobody. The body is gone afterwards, and its share
+    /// given back. A large body that gets no turn in time is refused; one whose client has left gets none.
     pub(super) async fn run(self, app: &App) -> Result<Bound, Failure> {
-        if self.body.len() <= INLINE_BIND_BYTES_MAX {
+        if self.body.bytes.len() <= INLINE_BIND_BYTES_MAX {
             return self.bind().map_err(Failure::Refused);
         }
-        let permit =
-            Arc::clone(&app.large_binds).acquire_owned().await.expect("the semaphore is never closed");
+        let turn = Arc::clone(&app.large_binds).acquire_owned();
+        let permit = timeout(app.timeouts.bind_wait, turn)
+            .await
+            .map_err(|_| Failure::Door(Door::Busy))?
+            .expect("the semaphore is never closed");
+        let left = CancellationToken::new();
+        let _leaving = left.clone().drop_guard();
         let bound = app.tasks.spawn_blocking("bind", move || {
             let _permit = permit;
-            self.bind()
+            (!left.is_cancelled()).then(|| self.bind())
         });
         match bound.await {
-            Ok(bound) => bound.map_err(Failure::Refused),
+            Ok(Some(bound)) => bound.map_err(Failure::Refused),
+            // Nobody is here to see this.
+            Ok(None) => Err(Failure::Door(Door::ClientGone)),
             Err(_) => Err(Failure::Door(Door::Bug)),
         }
     }
@@ -70,6 +80,6 @@ impl Work {
             sampling_defaults: self.sampling_defaults,
             strict: self.strict,
         };
-        self.endpoint.format.bind(&self.body, &context)
+        self.endpoint.format.bind(&self.body.bytes, &context)
     }
 }

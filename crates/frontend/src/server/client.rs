@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use http::Version;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -18,6 +19,8 @@ pub(crate) struct Client {
     /// Milliseconds after `accepted` when the last request ended.
     idle_since_ms: AtomicU64,
     body_unread: AtomicBool,
+    /// Whether it speaks HTTP/1: one request after the other.
+    in_turn: AtomicBool,
     busy: TaskTracker,
     /// Held from the first request to the end of the connection.
     token: OnceLock<TaskTrackerToken>,
@@ -30,13 +33,15 @@ impl Client {
             in_flight: AtomicUsize::new(0),
             idle_since_ms: AtomicU64::new(0),
             body_unread: AtomicBool::new(false),
+            in_turn: AtomicBool::new(false),
             busy,
             token: OnceLock::new(),
         }
     }
 
     /// A request begins; it ends when its reply's body is dropped.
-    pub(super) fn begin(self: &Arc<Self>) -> Exchange {
+    pub(super) fn begin(self: &Arc<Self>, version: Version) -> Exchange {
+        self.in_turn.store(version < Version::HTTP_2, Ordering::Relaxed);
         self.token.get_or_init(|| self.busy.token());
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         Exchange(Arc::clone(self))
@@ -50,6 +55,11 @@ impl Client {
     /// Whether a reply is owed.
     pub(super) fn waiting(&self) -> bool {
         self.in_flight.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether nothing that arrives now is of use before the reply that is owed has been sent.
+    pub(super) fn runs_ahead(&self) -> bool {
+        self.in_turn.load(Ordering::Relaxed) && !self.must_linger()
     }
 
     /// Whether part of a request's body may still be on its way.

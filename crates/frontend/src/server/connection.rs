@@ -31,7 +31,7 @@ use tracing::debug;
 use super::Server;
 use super::client::{Client, Exchange, Overdue, Patience};
 use super::executor::TaskExecutor;
-use super::io::{ClientIo, poll_gone};
+use super::io::{ClientIo, Socket};
 use crate::config::{H2_PING_INTERVAL, H2_STREAMS_MAX};
 
 /// Buffered per connection by the HTTP library, each way (bytes). Headers above our own limit still fit, so that
@@ -51,18 +51,18 @@ pub(super) async fn serve(server: Arc<Server>, tcp: TcpStream) {
     let _ = tcp.set_nodelay(true);
     let probes = TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_INTERVAL);
     let _ = SockRef::from(&tcp).set_tcp_keepalive(&probes);
-    let tcp = Arc::new(tcp);
+    let socket = Arc::new(Socket::new(tcp));
     let client = Arc::new(Client::new(server.busy.clone()));
     let stalled = app.metrics.connections.stalled.clone();
-    let io = ClientIo::new(Arc::clone(&tcp), Arc::clone(&client), app.timeouts.client_stall, stalled);
+    let io = ClientIo::new(Arc::clone(&socket), Arc::clone(&client), app.timeouts.client_stall, stalled);
     tokio::select! {
         biased;
         () = server.end.cancelled() => {}
         () = async {
             match &server.tls {
-                None => drive(&server, io, &tcp, &client).await,
+                None => drive(&server, io, &socket, &client).await,
                 Some(acceptor) => match timeout(app.timeouts.handshake, acceptor.accept(io)).await {
-                    Ok(Ok(io)) => drive(&server, io, &tcp, &client).await,
+                    Ok(Ok(io)) => drive(&server, io, &socket, &client).await,
                     failed => {
                         app.metrics.connections.handshake_failures.inc();
                         let error = failed.map_or_else(|_| "timed out".to_owned(), |io| match io {
@@ -78,7 +78,7 @@ pub(super) async fn serve(server: Arc<Server>, tcp: TcpStream) {
 }
 
 /// Speaks HTTP/1 or HTTP/2, whichever the client begins with.
-async fn drive<I>(server: &Arc<Server>, io: I, tcp: &TcpStream, client: &Arc<Client>)
+async fn drive<I>(server: &Arc<Server>, io: I, socket: &Socket, client: &Arc<Client>)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -100,7 +100,7 @@ where
                 match connection.as_mut().poll(context) {
                     Poll::Pending if closing && !told && client.has_asked() => {}
                     Poll::Pending if client.waiting() => {
-                        return poll_gone(tcp, context).map(|()| Ended::Gone);
+                        return socket.poll_gone(context, client.runs_ahead()).map(|()| Ended::Gone);
                     }
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(ended) => return Poll::Ready(Ended::Itself(ended)),
@@ -134,7 +134,7 @@ where
 enum Ended {
     /// By the rules of HTTP, or against them.
     Itself(Result<(), Box<dyn Error + Send + Sync>>),
-    /// The client closed it while a reply was owed.
+    /// The client closed it while a reply was owed, or sent on and on.
     Gone,
 }
 
@@ -164,7 +164,7 @@ impl Service<Request<Incoming>> for Requests {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        let exchange = self.client.begin();
+        let exchange = self.client.begin(request.version());
         request.extensions_mut().insert(Arc::clone(&self.client));
         let reply = self.router.clone().call(request);
         Box::pin(async move {

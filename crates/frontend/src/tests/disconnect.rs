@@ -62,6 +62,58 @@ async fn a_client_that_has_sent_more_before_it_leaves_is_missed_all_the_same() {
 }
 
 #[tokio::test]
+async fn a_client_that_sends_far_ahead_of_its_reply_and_leaves_is_missed_at_once() {
+    // Within what is read ahead, and beyond it.
+    for bytes in [20 << 10, 64 << 10] {
+        for (body, delivery) in [("{}", "unary"), (STREAM, "stream")] {
+            let (engine, mut requests) = held();
+            let running = setup(engine).await.run();
+            let mut client = Raw::connect(running.addr).await;
+            client.send(post_text(GENERATE, body)).await;
+            let accepted = requests.recv().await.unwrap();
+            client.try_send(get_text("/live").repeat(bytes / get_text("/live").len())).await;
+            drop(client);
+            is_dropped(accepted.dropped).await;
+            check_gone(&running, delivery).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_sends_on_and_on_ahead_of_its_reply_is_disconnected() {
+    let (engine, mut requests) = held();
+    let running = setup(engine).await.run();
+    let mut client = Raw::connect(running.addr).await;
+    client.send(post_text(GENERATE, "{}")).await;
+    let accepted = requests.recv().await.unwrap();
+    client.try_send("x".repeat(1 << 20)).await;
+    is_dropped(accepted.dropped).await;
+    assert!(client.rest().await.is_empty());
+    check_gone(&running, "unary").await;
+}
+
+#[tokio::test]
+async fn requests_sent_within_the_limit_ahead_are_all_answered() {
+    const REQUESTS: usize = 100;
+    let (engine, mut requests) = held();
+    let running = setup(engine).await.run();
+    let mut client = Raw::connect(running.addr).await;
+    client.send(post_text(GENERATE, "{}")).await;
+    let accepted = requests.recv().await.unwrap();
+    for _ in 0..REQUESTS {
+        client.send(post_text(GENERATE, &format!("{{{}}}", " ".repeat(20)))).await;
+        tokio::task::yield_now().await;
+    }
+    accepted.deltas.send(Ok(last(0, &[1], 1))).unwrap();
+    assert_eq!(client.reply().await.status(), 200);
+    for _ in 0..REQUESTS {
+        let accepted = requests.recv().await.unwrap();
+        accepted.deltas.send(Ok(last(0, &[1], 1))).unwrap();
+        assert_eq!(client.reply().await.status(), 200);
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_leaves_while_its_request_is_queued_ends_it_there() {
     for (body, delivery) in [("{}", "unary"), (STREAM, "stream")] {
         let (engine, mut waiting) = queueing();
