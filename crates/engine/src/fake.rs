@@ -3,7 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::{StreamExt, stream};
-use tito_types::{Delta, EngineError, Extras, Finish, FinishReason, GenerateRequest};
+use tito_types::{
+    Delivery, Delta, EngineError, Extras, Finish, FinishReason, GenerateRequest, KvOptions, Outputs,
+    RequestId, Sampling, Stopping,
+};
 
 use crate::{Engine, TokenStream};
 
@@ -70,4 +73,24 @@ pub fn last(index: u32, token_ids: &[u32], output_tokens: u32) -> Delta {
         extras: Extras::default(),
     };
     Delta { index, token_ids: token_ids.to_vec(), finish: Some(Box::new(finish)), ..Delta::default() }
+}
+
+/// The plainest request: model `m`, this prompt, one continuation as deltas, everything else left to the engine.
+pub fn request(prompt: &[u32]) -> GenerateRequest {
+    GenerateRequest {
+        id: RequestId::parse("r").expect("one letter is visible ASCII"),
+        model: "m".to_owned(),
+        prompt: prompt.into(),
+        n: 1,
+        sampling: Sampling::default(),
+        stopping: Stopping::default(),
+        native_sampling: None,
+        outputs: Outputs::default(),
+        kv: KvOptions::default(),
+        priority: 0,
+        session: None,
+        rank: None,
+        reasoning: None,
+        delivery: Delivery::Deltas,
+    }
 }

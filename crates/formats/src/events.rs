@@ -22,6 +22,20 @@ pub fn error_event(body: &[u8]) -> Vec<u8> {
     event
 }
 
+/// What follows the last delta: the usage event when it is `wanted`, under the members that begin every chunk, and
+/// `[DONE]`.
+pub(crate) fn close(out: &mut Vec<u8>, head: &[u8], counts: Usage, wanted: bool) {
+    if wanted {
+        out.extend_from_slice(DATA);
+        out.extend_from_slice(head);
+        out.extend_from_slice(b",\"choices\":[],\"usage\":");
+        usage(out, counts, false);
+        out.push(b'}');
+        out.extend_from_slice(END);
+    }
+    out.extend_from_slice(DONE);
+}
+
 /// A usage object. Nulls are spelled in whole replies and left out of chunks.
 pub(crate) fn usage(out: &mut Vec<u8>, usage: Usage, spell_nulls: bool) {
     let Usage { prompt_tokens, cached_tokens, completion_tokens } = usage;

@@ -1,27 +1,11 @@
 use futures_util::FutureExt;
-use tito_engine::fake::{Fake, Script, last};
-use tito_types::{Delivery, KvOptions, Outputs, RequestId, Sampling, Stopping};
+use tito_engine::fake::{self, Fake, Script, last};
 
 use super::*;
 
 /// A request for `n` continuations of one token.
 pub(crate) fn request(n: u32) -> GenerateRequest {
-    GenerateRequest {
-        id: RequestId::parse("r").expect("valid"),
-        model: "m".into(),
-        prompt: [1].into(),
-        n,
-        sampling: Sampling::default(),
-        stopping: Stopping::default(),
-        native_sampling: None,
-        outputs: Outputs::default(),
-        kv: KvOptions::default(),
-        priority: 0,
-        session: None,
-        rank: None,
-        reasoning: None,
-        delivery: Delivery::Deltas,
-    }
+    GenerateRequest { n, ..fake::request(&[1]) }
 }
 
 struct Door {

@@ -1,5 +1,5 @@
 use prost_types::{Struct, Value, value::Kind};
-use tito_types::{Candidates, Delivery, KvOptions, Outputs, RequestId, Sampling, Stopping};
+use tito_types::Candidates;
 use vllm_proto::TokenIds;
 use vllm_proto::candidate_token_info::TokenInfo;
 
@@ -7,22 +7,7 @@ use super::*;
 
 /// A greedy request for the prompt `[1, 2, 3]`.
 pub(crate) fn request() -> GenerateRequest {
-    GenerateRequest {
-        id: RequestId::parse("r").expect("valid"),
-        model: "m".into(),
-        prompt: [1, 2, 3].into(),
-        n: 1,
-        sampling: Sampling::default(),
-        stopping: Stopping::default(),
-        native_sampling: None,
-        outputs: Outputs::default(),
-        kv: KvOptions::default(),
-        priority: 0,
-        session: None,
-        rank: None,
-        reasoning: None,
-        delivery: Delivery::Deltas,
-    }
+    tito_engine::fake::request(&[1, 2, 3])
 }
 
 fn prompt() -> GenerateResponse {

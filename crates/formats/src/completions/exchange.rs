@@ -197,16 +197,8 @@ impl Exchange for CompletionsExchange {
     }
 
     fn close(&mut self, out: &mut Segments) {
-        let out = out.tail();
-        if self.stream_usage != StreamUsage::Never {
-            out.extend_from_slice(events::DATA);
-            out.extend_from_slice(&self.head);
-            out.extend_from_slice(b",\"choices\":[],\"usage\":");
-            events::usage(out, self.ledger.usage(), false);
-            out.push(b'}');
-            out.extend_from_slice(events::END);
-        }
-        out.extend_from_slice(events::DONE);
+        let wanted = self.stream_usage != StreamUsage::Never;
+        events::close(out.tail(), &self.head, self.ledger.usage(), wanted);
     }
 
     fn usage(&self) -> Usage {

@@ -1,11 +1,8 @@
 use prometheus_client::registry::Registry;
 use tito_engine::BoxEngine;
-use tito_engine::fake::{Fake, Script, last, tokens};
+use tito_engine::fake::{self, Fake, Script, last, tokens};
 use tito_fleet::{Load, Worker};
-use tito_types::{
-    Capabilities, Delivery, EngineInfo, Identity, KvOptions, ModelInfo, Outputs, Parallelism, RequestId,
-    Sampling, Stopping,
-};
+use tito_types::{Capabilities, Delivery, EngineInfo, Identity, ModelInfo, Parallelism};
 
 use super::*;
 
@@ -54,22 +51,7 @@ fn breaking(items: Vec<Result<Delta, EngineError>>) -> Fake {
 }
 
 fn request(delivery: Delivery) -> GenerateRequest {
-    GenerateRequest {
-        id: RequestId::parse("r").expect("valid"),
-        model: "m".into(),
-        prompt: [1].into(),
-        n: 1,
-        sampling: Sampling::default(),
-        stopping: Stopping::default(),
-        native_sampling: None,
-        outputs: Outputs::default(),
-        kv: KvOptions::default(),
-        priority: 0,
-        session: None,
-        rank: None,
-        reasoning: None,
-        delivery,
-    }
+    GenerateRequest { delivery, ..fake::request(&[1]) }
 }
 
 /// Sends one request over workers a, b, c … and says what came: tokens, or the error.
