@@ -16,6 +16,7 @@ mod keys;
 mod limits;
 mod metrics;
 mod recorded;
+mod recorded_mock;
 mod several;
 mod shutdown;
 mod validation;
