@@ -120,10 +120,7 @@ fn connector(address: SocketAddr, number: u32) -> Result<VllmConnector, tito_eng
 }
 
 fn per_engine() -> Wrap {
-    Box::new(|info, engine| {
-        let n_max = u32::try_from(info.identity.max_running_requests).unwrap_or(u32::MAX).max(1);
-        BoxEngine::new(Fanout::new(engine, n_max))
-    })
+    Box::new(|info, engine| BoxEngine::new(Fanout::new(engine, info.identity.n_max())))
 }
 
 #[cfg(test)]
