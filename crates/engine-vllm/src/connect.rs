@@ -106,7 +106,12 @@ impl Connector for VllmConnector {
         let instance = self.suffix.wrapping_add(self.connections.fetch_add(1, Ordering::Relaxed));
         let engine =
             Vllm::new(self.worker.clone(), channels.collect(), control, self.config.stall_timeout, instance);
-        Ok(Connection { info, engine: BoxEngine::new(engine), lost: lost(watched) })
+        Ok(Connection {
+            info,
+            engine: BoxEngine::new(engine),
+            lost: lost(watched),
+            kv: Box::pin(futures_util::stream::pending()),
+        })
     }
 }
 

@@ -21,6 +21,7 @@ pub(crate) fn message(
         id: _,
         model,
         prompt,
+        media: _,
         n,
         sampling,
         stopping,

@@ -1,7 +1,7 @@
 //! What an engine says about itself, read whole: a field added to the schema does not compile until someone decides
 //! whether a reconnect may change it.
 
-use tito_types::{Capabilities, EngineInfo, Identity, ModelInfo, Parallelism};
+use tito_types::{Capabilities, EngineInfo, Identity, KvSupport, ModelInfo, Parallelism};
 use vllm_proto::{ParallelismInfo, RlCapabilities, ServerInfo};
 
 /// Joins the two answers, or says what makes the engine unusable.
@@ -57,6 +57,8 @@ pub(crate) fn info_of(server: ServerInfo, model: vllm_proto::ModelInfo) -> Resul
     Ok(EngineInfo {
         engine_version,
         instance_id,
+        kv_events: KvSupport::Off("not asked".to_owned()),
+        pixels: None,
         identity: Identity {
             model: ModelInfo {
                 source: model_id,

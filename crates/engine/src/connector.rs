@@ -1,12 +1,17 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use tito_types::{EngineError, EngineInfo, WorkerId};
+use futures_util::Stream;
+use tito_types::{EngineError, EngineInfo, KvUpdate, WorkerId};
 
 use crate::BoxEngine;
 
 /// Resolves, with a reason for the log, when an engine that was healthy no longer is.
 pub type Lost = Pin<Box<dyn Future<Output = String> + Send>>;
+
+/// News about an engine's block tables, all ranks in one stream. Never ends while the connection lives and has no
+/// effect unless polled. Empty for an engine without KV events.
+pub type KvFeed = Pin<Box<dyn Stream<Item = KvUpdate> + Send>>;
 
 /// How the fleet reaches one engine. Implemented by adapters.
 pub trait Connector: Send + Sync + 'static {
@@ -25,4 +30,6 @@ pub struct Connection {
     pub engine: BoxEngine,
     /// Resolves when it stops being healthy.
     pub lost: Lost,
+    /// What its ranks store and drop.
+    pub kv: KvFeed,
 }

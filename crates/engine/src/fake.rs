@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::{StreamExt, stream};
 use tito_types::{
-    Delivery, Delta, EngineError, Extras, Finish, FinishReason, GenerateRequest, KvOptions, Outputs,
+    Delivery, Delta, EngineError, Extras, Finish, FinishReason, GenerateRequest, KvOptions, Media, Outputs,
     RequestId, Sampling, Stopping,
 };
 
@@ -81,6 +81,7 @@ pub fn request(prompt: &[u32]) -> GenerateRequest {
         id: RequestId::parse("r").expect("one letter is visible ASCII"),
         model: "m".to_owned(),
         prompt: prompt.into(),
+        media: Media::None,
         n: 1,
         sampling: Sampling::default(),
         stopping: Stopping::default(),

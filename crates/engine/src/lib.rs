@@ -12,7 +12,7 @@ mod merge;
 mod open;
 mod stream;
 
-pub use connector::{Connection, Connector, Lost};
+pub use connector::{Connection, Connector, KvFeed, Lost};
 pub use erased::BoxEngine;
 pub use merge::{lazy, merge};
 pub use open::open;

@@ -107,7 +107,7 @@ async fn keep<C: Connector>(connector: &C, config: &FleetConfig, wrap: &Wrap, ev
     let mut pause = config.retry_min;
     loop {
         match connector.connect().await {
-            Ok(Connection { info, engine, lost }) => {
+            Ok(Connection { info, engine, lost, kv: _ }) => {
                 pause = config.retry_min;
                 let engine = wrap(&info, engine);
                 let _ = events.send(Event::Reached(id.clone(), Arc::new(info), engine)).await;

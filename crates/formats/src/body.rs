@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use tito_types::{
-    CatalogModel, Delivery, GenerateRequest, KvOptions, Outputs, RawJson, Reasoning, Resolution, TokenId,
+    CatalogModel, Delivery, GenerateRequest, KvOptions, Media, Outputs, RawJson, Reasoning, Resolution,
+    TokenId,
 };
 
 use crate::envelope::Envelope;
@@ -96,6 +97,7 @@ impl Parts<'_> {
             id: envelope.id,
             model: name,
             prompt: Arc::new([]),
+            media: Media::None,
             n: params.n,
             sampling: params.sampling,
             stopping: params.stopping,

@@ -1,3 +1,5 @@
+use crate::Pixels;
+
 /// What an engine says about itself when it is first reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineInfo {
@@ -5,8 +7,24 @@ pub struct EngineInfo {
     pub engine_version: String,
     /// Changes whenever the engine process does.
     pub instance_id: String,
+    /// What it tells about its block tables.
+    pub kv_events: KvSupport,
+    /// What it expects inside media features, as the operator stated it.
+    pub pixels: Option<Pixels>,
     /// What must stay the same across reconnects.
     pub identity: Identity,
+}
+
+/// Whether an engine tells what its block tables hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KvSupport {
+    /// It does not, and why; it is routed to by load.
+    Off(String),
+    /// One feed per rank.
+    On {
+        /// Whether missed news can be asked for again, on every rank.
+        replay: bool,
+    },
 }
 
 /// The part of an engine that a reconnect may not change.

@@ -7,15 +7,21 @@ mod catalog;
 mod engine_info;
 mod error;
 mod ids;
+mod kv;
+mod media;
 mod output;
 mod raw_json;
 mod request;
 mod sampling;
 
 pub use catalog::{Catalog, CatalogModel, Resolution};
-pub use engine_info::{Capabilities, EngineInfo, Identity, ModelInfo, Parallelism};
+pub use engine_info::{Capabilities, EngineInfo, Identity, KvSupport, ModelInfo, Parallelism};
 pub use error::{EngineError, Retry};
 pub use ids::{InvalidRequestId, REQUEST_ID_LEN_MAX, RequestId, TokenId, WorkerId};
+pub use kv::{
+    BlockExtras, EngineHash, KvCounters, KvEvent, KvNews, KvUpdate, MediaInBlock, StoredBlocks, Tier,
+};
+pub use media::{Media, MediaFeatures, Modality, Pixels, RawMedia};
 pub use output::{
     Candidate, Delta, Extras, Finish, FinishReason, PromptOutput, StopCause, TokenLogprob, VersionSpan,
 };

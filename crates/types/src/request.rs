@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use crate::{Candidates, RawJson, RequestId, Sampling, Stopping, TokenId};
+use crate::{Candidates, Media, RawJson, RequestId, Sampling, Stopping, TokenId};
 
 /// One prompt to continue, `n` times. The superset of what engines can do.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,6 +11,8 @@ pub struct GenerateRequest {
     pub model: String,
     /// Prompt token ids; never empty, shared by every layer and attempt.
     pub prompt: Arc<[TokenId]>,
+    /// Images, video and audio of the prompt.
+    pub media: Media,
     /// How many continuations; at least 1.
     pub n: u32,
     /// How tokens are drawn.

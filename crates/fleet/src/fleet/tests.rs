@@ -31,10 +31,17 @@ impl Connector for Scripted {
         };
         let identity = attempt.map_err(|reason| EngineError::Connect(self.id.clone(), reason.into()))?;
         let cut = Arc::clone(&self.cut);
-        let info = EngineInfo { engine_version: "0".into(), instance_id: format!("i{at}"), identity };
+        let info = EngineInfo {
+            engine_version: "0".into(),
+            instance_id: format!("i{at}"),
+            kv_events: tito_types::KvSupport::Off(String::new()),
+            pixels: None,
+            identity,
+        };
         Ok(Connection {
             info,
             engine: BoxEngine::new(Fake::new(|_| Script::default())),
+            kv: Box::pin(futures_util::stream::pending()),
             lost: Box::pin(async move {
                 cut.notified().await;
                 "cut".to_owned()

@@ -67,6 +67,7 @@ fn request(
         id: id.clone(),
         model: context.catalog.models[0].names[0].clone(),
         prompt: tokens.into(),
+        media: tito_types::Media::None,
         n: 1,
         sampling: Sampling::default(),
         stopping: Stopping::default(),

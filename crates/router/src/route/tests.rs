@@ -2,7 +2,7 @@ use prometheus_client::registry::Registry;
 use tito_engine::BoxEngine;
 use tito_engine::fake::{self, Fake, Script, last, tokens};
 use tito_fleet::{Load, Worker};
-use tito_types::{Capabilities, Delivery, EngineInfo, Identity, ModelInfo, Parallelism};
+use tito_types::{Capabilities, Delivery, EngineInfo, Identity, KvSupport, ModelInfo, Parallelism};
 
 use super::*;
 
@@ -18,7 +18,13 @@ pub(crate) fn worker(id: &str, model: &str, engine: Option<Fake>) -> Worker {
         max_running_requests: 8,
         max_batched_tokens: 64,
     };
-    let info = EngineInfo { engine_version: "0".into(), instance_id: "i".into(), identity };
+    let info = EngineInfo {
+        engine_version: "0".into(),
+        instance_id: "i".into(),
+        kv_events: KvSupport::Off(String::new()),
+        pixels: None,
+        identity,
+    };
     let state = match engine {
         Some(engine) => State::Ready(BoxEngine::new(engine)),
         None => State::Unreachable("down".into()),

@@ -14,6 +14,7 @@ fn request(n: u32) -> GenerateRequest {
         id: RequestId::parse("r").expect("valid"),
         model: "mock".to_owned(),
         prompt: Arc::from([1, 2, 3]),
+        media: tito_types::Media::None,
         n,
         sampling: Sampling { temperature: Some(0.0), ..Sampling::default() },
         stopping: Stopping { max_tokens: Some(5), ignore_eos: true, ..Stopping::default() },

@@ -43,6 +43,7 @@ pub(crate) fn request_of(fixture: &Fixture) -> (GenerateRequest, Vec<&'static st
         id,
         model: message.model.clone(),
         prompt,
+        media: tito_types::Media::None,
         n: 1,
         sampling,
         stopping: stopping_of(&message),

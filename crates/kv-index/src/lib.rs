@@ -1,0 +1,1 @@
+//! Block identity and the prefix index over every (worker, rank). Pure.

@@ -1,0 +1,1 @@
+//! Cost and choice of (worker, rank) from loads, overlaps and `now`. Pure.
