@@ -1,0 +1,165 @@
+use std::sync::Arc;
+
+use tito_types::{BlockExtras, Media, MediaFeatures, MediaInBlock, Modality, RawMedia};
+
+use super::{hasher, ids};
+use crate::{Prompt, PromptChain, cached_tokens_max};
+
+const BLOCK: u32 = 4;
+
+fn features(items: &[(&str, u32, u32)]) -> Media {
+    let item = |&(identifier, offset, length): &(&str, u32, u32)| MediaFeatures {
+        modality: Modality::Image,
+        identifier: Arc::from(identifier),
+        offset,
+        length,
+        is_embed: None,
+        payload: Arc::from([]),
+    };
+    Media::Features(items.iter().map(item).collect())
+}
+
+fn raw() -> Media {
+    Media::Raw(Arc::from([RawMedia { modality: Modality::Image, url: Arc::from("data:,"), uuid: None }]))
+}
+
+fn prompt<'a>(tokens: &'a [u32], media: &'a Media) -> Prompt<'a> {
+    Prompt { tokens, media, adapter: None, salt: None, block_tokens: BLOCK }
+}
+
+/// The hashes an engine's events give: one entry of extras per block, as (identifier, offset in the block).
+fn event_hashes(tokens: &[u32], extras: &[&[(&str, i64)]]) -> Vec<u64> {
+    let mut state = hasher().root(BLOCK, None, None);
+    let blocks = tokens.chunks_exact(BLOCK as usize).zip(extras);
+    let hash = |(block, keys): (&[u32], &&[(&str, i64)])| {
+        let item =
+            |&(identifier, offset): &(&str, i64)| MediaInBlock { identifier: Arc::from(identifier), offset };
+        let extras = BlockExtras { media: keys.iter().map(item).collect(), opaque: Vec::new() };
+        state = hasher().block(state, block, &extras);
+        state
+    };
+    blocks.map(hash).collect()
+}
+
+/// A prompt of 18 tokens (4 full blocks) with `items` hashes as events with `extras` do, of which `exact` lead.
+#[track_caller]
+fn check(items: &[(&str, u32, u32)], extras: [&[(&str, i64)]; 4], exact: usize) {
+    let (hasher, tokens, media) = (hasher(), ids(1, 18), features(items));
+    let mut chain = PromptChain::new(&hasher, prompt(&tokens, &media));
+    assert_eq!((4, exact), (chain.full_blocks(), chain.exact_blocks()));
+    assert_eq!(event_hashes(&tokens, &extras), chain.all());
+}
+
+#[test]
+fn media_enter_every_block_they_overlap() {
+    check(&[], [&[], &[], &[], &[]], 4);
+    check(&[("a", 5, 2)], [&[], &[("a", 1)], &[], &[]], 1);
+    check(&[("a", 4, 4)], [&[], &[("a", 0)], &[], &[]], 1);
+    check(&[("a", 3, 6)], [&[("a", 3)], &[("a", -1)], &[("a", -5)], &[]], 0);
+    check(&[("a", 0, 1), ("b", 1, 2)], [&[("a", 0), ("b", 1)], &[], &[], &[]], 0);
+    check(&[("a", 6, 2), ("b", 8, 4)], [&[], &[("a", 2)], &[("b", 0)], &[]], 1);
+    check(&[("a", 5, 2), ("a", 13, 5)], [&[], &[("a", 1)], &[], &[("a", 1)]], 1);
+    check(&[("a", 16, 2)], [&[], &[], &[], &[]], 4);
+    check(&[("a", 0, 18)], [&[("a", 0)], &[("a", -4)], &[("a", -8)], &[("a", -12)]], 0);
+}
+
+#[test]
+fn ranges_past_the_prompt_are_hashed_and_never_panic() {
+    check(&[("a", 14, u32::MAX)], [&[], &[], &[], &[("a", 2)]], 3);
+    check(&[("a", u32::MAX, u32::MAX)], [&[], &[], &[], &[]], 4);
+    check(&[("a", 6, 0)], [&[], &[("a", 2)], &[], &[]], 1);
+}
+
+#[test]
+fn distinct_images_in_one_layout_part_where_the_image_begins() {
+    let (hasher, tokens) = (hasher(), ids(2, 32));
+    let of = |identifier| {
+        let media = features(&[(identifier, 9, 4)]);
+        PromptChain::new(&hasher, prompt(&tokens, &media)).all().to_vec()
+    };
+    let (first, second) = (of("a"), of("b"));
+    assert_eq!(first, of("a"));
+    assert_eq!(first[..2], second[..2]);
+    assert!(first[2..].iter().zip(&second[2..]).all(|(first, second)| first != second));
+}
+
+#[test]
+fn raw_media_match_nothing() {
+    let (hasher, tokens, media) = (hasher(), ids(3, 40), raw());
+    let mut chain = PromptChain::new(&hasher, prompt(&tokens, &media));
+    assert_eq!((0, 0), (chain.full_blocks(), chain.exact_blocks()));
+    assert!(chain.all().is_empty());
+}
+
+#[test]
+fn namespaces_share_no_block() {
+    let (hasher, tokens) = (hasher(), ids(4, 40));
+    let base = prompt(&tokens, &Media::None);
+    let all = [
+        base,
+        Prompt { salt: Some("s"), ..base },
+        Prompt { adapter: Some(("s", 0)), ..base },
+        Prompt { adapter: Some(("s", 1)), ..base },
+        Prompt { block_tokens: 2, ..base },
+    ];
+    let mut hashes: Vec<u64> =
+        all.iter().flat_map(|&one| PromptChain::new(&hasher, one).all().to_vec()).collect();
+    let count = hashes.len();
+    hashes.sort_unstable();
+    hashes.dedup();
+    assert_eq!(count, hashes.len());
+    assert!(PromptChain::new(&hasher, Prompt { block_tokens: 0, ..base }).all().is_empty());
+}
+
+#[test]
+fn hashing_stops_where_the_caller_does_and_goes_on_from_there() {
+    let (hasher, tokens, media) = (hasher(), ids(5, 90), features(&[("a", 21, 9), ("b", 60, 1)]));
+    let whole = PromptChain::new(&hasher, prompt(&tokens, &media)).all().to_vec();
+    let mut chain = PromptChain::new(&hasher, prompt(&tokens, &media));
+    for blocks in [0, 1, 1, 4, 6, 9, 22, 100] {
+        assert_eq!(whole[..blocks.min(22)], *chain.first(blocks));
+    }
+    assert_eq!(whole[..3], *chain.first(3));
+    assert_eq!(whole, chain.into_hashes());
+}
+
+#[test]
+fn a_conversation_resumes_from_its_last_turn() {
+    let (hasher, tokens) = (hasher(), ids(6, 80));
+    let whole = PromptChain::new(&hasher, prompt(&tokens, &Media::None)).all().to_vec();
+    for turn in 0..=20 {
+        let mut next =
+            PromptChain::new(&hasher, prompt(&tokens, &Media::None)).resume(whole[..turn].to_vec());
+        assert_eq!(whole, next.all(), "after {turn}");
+    }
+    let shorter = PromptChain::new(&hasher, prompt(&tokens[..30], &Media::None)).resume(whole.clone());
+    assert_eq!(whole[..7], shorter.into_hashes());
+}
+
+#[test]
+fn a_prefix_that_does_not_belong_is_hashed_again() {
+    let (hasher, tokens) = (hasher(), ids(7, 80));
+    let other = PromptChain::new(&hasher, prompt(&ids(8, 80), &Media::None)).all().to_vec();
+    let whole = PromptChain::new(&hasher, prompt(&tokens, &Media::None)).all().to_vec();
+    assert_eq!(whole, PromptChain::new(&hasher, prompt(&tokens, &Media::None)).resume(other).all());
+    let salted = Prompt { salt: Some("s"), ..prompt(&tokens, &Media::None) };
+    let cold = PromptChain::new(&hasher, salted).all().to_vec();
+    assert_eq!(cold, PromptChain::new(&hasher, salted).resume(whole[..1].to_vec()).all());
+}
+
+#[test]
+fn the_engine_reports_whole_blocks_and_never_the_whole_prompt() {
+    for ((prompt_tokens, block_tokens, overlap), reported) in [
+        ((33, 16, 2), 32),
+        ((32, 16, 2), 16),
+        ((31, 16, 2), 16),
+        ((48, 16, 1), 16),
+        ((48, 16, 0), 0),
+        ((1, 1, 1), 0),
+        ((2, 1, 2), 1),
+        ((0, 16, 3), 0),
+        ((10, 0, 3), 0),
+    ] {
+        assert_eq!(reported, cached_tokens_max(prompt_tokens, block_tokens, overlap), "{prompt_tokens}");
+    }
+}

@@ -1,0 +1,244 @@
+//! One target's part of the index: brings its engine's events to our identity, one lane per tier.
+//!
+//! It must not know how events arrive, and it never asks whether they are complete: [`crate::Cursor`] does.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tito_types::{BlockExtras, EngineHash, KvEvent, StoredBlocks, Tier};
+
+use crate::{Block, Hasher, Holder, Index};
+
+const TIERS: [Tier; 3] = [Tier::Gpu, Tier::Cpu, Tier::Storage];
+
+mod generations;
+
+pub use generations::Generations;
+
+/// Adapters whose loads are known per target. Beyond it counting starts over above every earlier count, so that all
+/// adapters start cold once and none is warm by mistake.
+const ADAPTERS_MAX: usize = 4096;
+
+/// What became of one event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Applied {
+    /// Blocks stored, known before or not.
+    pub stored: u64,
+    /// Names removed, known or not.
+    pub removed: u64,
+    /// Blocks dropped because nothing is known of their parent.
+    pub orphaned: u64,
+    /// Blocks dropped because the event contradicts itself or they are partial.
+    pub skipped: u64,
+    /// The engine's block size is another one now: everything before was forgotten.
+    pub reset: bool,
+}
+
+/// Leading blocks of a prompt on one target. Each tier continues where the one before ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TierOverlap {
+    /// In device memory.
+    pub gpu: usize,
+    /// In host memory.
+    pub cpu: usize,
+    /// On disk or in a shared store.
+    pub storage: usize,
+}
+
+/// One target's lanes of the index. It does not give them back by itself: see [`Table::close`].
+#[derive(Debug)]
+pub struct Table {
+    /// By tier; made when a tier is first used.
+    lanes: [Option<Holder>; 3],
+    block_tokens: u32,
+    /// Whether an event has shown the block size.
+    seen: bool,
+    generations: Arc<Generations>,
+    /// The latest load of each adapter, by the engine's number for it.
+    loads: BTreeMap<Arc<str>, u64>,
+}
+
+impl Table {
+    /// An empty table of an engine that says its blocks have `block_tokens` tokens. Its events may be finer.
+    pub fn new(block_tokens: u32) -> Self {
+        Self {
+            lanes: [None; 3],
+            block_tokens,
+            seen: false,
+            generations: Arc::default(),
+            loads: BTreeMap::new(),
+        }
+    }
+
+    /// Tokens per block, as the latest event has it.
+    pub fn block_tokens(&self) -> u32 {
+        self.block_tokens
+    }
+
+    /// The lanes in use.
+    pub fn holders(&self) -> impl Iterator<Item = (Holder, Tier)> + '_ {
+        self.lanes.iter().zip(TIERS).filter_map(|(lane, tier)| Some(((*lane)?, tier)))
+    }
+
+    /// Blocks held in device memory, host memory and storage.
+    pub fn blocks(&self, index: &Index) -> [u64; 3] {
+        self.lanes.map(|lane| lane.map_or(0, |holder| index.blocks(holder)))
+    }
+
+    /// An adapter was loaded again: what was stored under its name before is never matched again.
+    pub fn adapter_reloaded(&mut self, name: &str) {
+        Arc::make_mut(&mut self.generations).reload(name);
+    }
+
+    /// An adapter is loaded under this number of the engine's. The first one seen is generation 0; a greater one is a
+    /// reload. False when it is an earlier load than one that was seen already.
+    pub fn adapter_loaded(&mut self, name: &str, id: u64) -> bool {
+        match self.loads.get_mut(name) {
+            Some(known) if id <= *known => return id == *known,
+            Some(known) => {
+                *known = id;
+                self.adapter_reloaded(name);
+            }
+            None => {
+                if self.loads.len() >= ADAPTERS_MAX {
+                    self.loads.clear();
+                    Arc::make_mut(&mut self.generations).start_over();
+                }
+                self.loads.insert(name.into(), id);
+            }
+        }
+        true
+    }
+
+    /// The generation of every adapter: another value after every reload.
+    pub fn generations(&self) -> &Arc<Generations> {
+        &self.generations
+    }
+
+    /// Books one event. Twice the same store is one.
+    pub fn apply(&mut self, index: &Index, hasher: &Hasher, event: &KvEvent) -> Applied {
+        match event {
+            KvEvent::Stored(stored) => self.store(index, hasher, stored),
+            KvEvent::Removed { hashes, tier } => {
+                if let Some(holder) = self.lanes[lane(*tier)] {
+                    let names: Vec<u64> = hashes.iter().map(|hash| hash.0).collect();
+                    index.remove(holder, &names);
+                }
+                Applied { removed: hashes.len() as u64, ..Applied::default() }
+            }
+            KvEvent::Cleared => {
+                self.reset(index);
+                Applied::default()
+            }
+        }
+    }
+
+    /// Forgets every block.
+    pub fn reset(&mut self, index: &Index) {
+        for (holder, _) in self.holders() {
+            index.clear(holder);
+        }
+    }
+
+    /// Gives the lanes back. The table is as new.
+    pub fn close(&mut self, index: &Index) {
+        for (holder, _) in self.holders() {
+            index.remove_holder(holder);
+        }
+        self.lanes = [None; 3];
+    }
+
+    /// Leading blocks of a prompt, tier after tier.
+    pub fn overlap(&self, index: &Index, chain: &[u64]) -> TierOverlap {
+        let mut from = 0;
+        let [gpu, cpu, storage] = self.lanes.map(|lane| {
+            let run = lane.map_or(0, |holder| index.run_from(holder, chain, from));
+            from += run;
+            run
+        });
+        TierOverlap { gpu, cpu, storage }
+    }
+
+    fn store(&mut self, index: &Index, hasher: &Hasher, stored: &StoredBlocks) -> Applied {
+        let (blocks, size) = (stored.hashes.len(), stored.block_tokens);
+        let skipped = Applied { skipped: blocks as u64, ..Applied::default() };
+        let whole = blocks.checked_mul(size as usize) == Some(stored.tokens.len());
+        let extras_fit = stored.extras.is_empty() || stored.extras.len() == blocks;
+        if blocks == 0 || size == 0 || !whole || !extras_fit {
+            return skipped;
+        }
+        if let (Some(name), Some(id)) = (&stored.adapter, stored.adapter_id)
+            && !self.adapter_loaded(name, id)
+        {
+            // A straggler of weights that were replaced since.
+            return Applied { orphaned: blocks as u64, ..Applied::default() };
+        }
+        let mut reset = false;
+        if size != self.block_tokens {
+            // A block that is not full yet comes again when it is; a lower tier with blocks of its own size cannot
+            // continue what device memory holds.
+            if stored.tier != Tier::Gpu || (size < self.block_tokens && blocks == 1) {
+                return skipped;
+            }
+            reset = self.seen;
+            self.reset(index);
+            self.block_tokens = size;
+        }
+        self.seen = true;
+        let holder = self.lane(index, stored.tier);
+        let Some(start) = self.start(index, hasher, holder, stored) else {
+            return Applied { orphaned: blocks as u64, reset, ..Applied::default() };
+        };
+        let chain = chain(hasher, start, stored);
+        let names = stored.hashes.iter();
+        let named: Vec<Block> =
+            chain.iter().zip(names).map(|(&chain, name)| Block { chain, engine: name.0 }).collect();
+        match index.store(holder, stored.parent.map(|parent| parent.0), &named) {
+            Ok(()) => Applied { stored: blocks as u64, reset, ..Applied::default() },
+            Err(_) => Applied { orphaned: blocks as u64, reset, ..Applied::default() },
+        }
+    }
+
+    /// The lane of a tier. All lanes of a target share the engine's names.
+    fn lane(&mut self, index: &Index, tier: Tier) -> Holder {
+        let sibling = self.holders().map(|(holder, _)| holder).next();
+        let add = || sibling.map_or_else(|| index.add_holder(), |sibling| index.add_holder_beside(sibling));
+        *self.lanes[lane(tier)].get_or_insert_with(add)
+    }
+
+    /// The identity that the first block follows.
+    fn start(&self, index: &Index, hasher: &Hasher, holder: Holder, stored: &StoredBlocks) -> Option<u64> {
+        let Some(EngineHash(parent)) = stored.parent else {
+            let adapter = stored.adapter.as_deref().map(|name| (name, self.generations.of(name)));
+            return Some(hasher.root(stored.block_tokens, adapter, stored.salt.as_deref()));
+        };
+        index.chain_of(holder, parent)
+    }
+}
+
+/// The chain hash of every block of an event.
+fn chain(hasher: &Hasher, start: u64, stored: &StoredBlocks) -> Vec<u64> {
+    let size = stored.block_tokens as usize;
+    let mut chain = Vec::with_capacity(stored.hashes.len());
+    if stored.extras.iter().all(|extras| *extras == BlockExtras::default()) {
+        hasher.extend(start, &stored.tokens, size, &mut chain);
+        return chain;
+    }
+    let mut parent = start;
+    for (tokens, extras) in stored.tokens.chunks_exact(size).zip(&stored.extras) {
+        parent = hasher.block(parent, tokens, extras);
+        chain.push(parent);
+    }
+    chain
+}
+
+fn lane(tier: Tier) -> usize {
+    match tier {
+        Tier::Gpu => 0,
+        Tier::Cpu => 1,
+        Tier::Storage => 2,
+    }
+}
+
+#[cfg(test)]
+mod tests;
