@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use tito_types::{
-    Candidates, Delivery, GenerateRequest, KvOptions, Outputs, RequestId, Sampling, Stopping,
+    Candidates, Delivery, GenerateRequest, KvOptions, Media, Outputs, RequestId, Sampling, Stopping,
 };
 
 fuzz_target!(|messages: Vec<Vec<u8>>| {
@@ -12,6 +12,7 @@ fuzz_target!(|messages: Vec<Vec<u8>>| {
         id: RequestId::parse("r").expect("visible ASCII"),
         model: "m".into(),
         prompt: [1, 2, 3].into(),
+        media: Media::None,
         n: 1,
         sampling: Sampling::default(),
         stopping: Stopping::default(),
@@ -21,6 +22,7 @@ fuzz_target!(|messages: Vec<Vec<u8>>| {
         priority: 0,
         session: None,
         rank: None,
+        worker: None,
         reasoning: None,
         delivery: Delivery::Deltas,
     };

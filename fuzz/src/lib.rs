@@ -1,6 +1,6 @@
 //! What the targets share.
 
-use tito_formats::{BindContext, Format, SamplingDefaults};
+use tito_formats::{BindContext, Format, MediaCache, SamplingDefaults, Scope};
 use tito_types::{Catalog, CatalogModel, RequestId};
 
 /// Any body is bound or refused; nothing panics, and what is bound can be sent.
@@ -19,6 +19,9 @@ pub fn bind(format: &dyn Format, body: &[u8]) {
         fresh_id: RequestId::parse("fresh").expect("visible ASCII"),
         session: None,
         rank: None,
+        worker: None,
+        media: &MediaCache::new(1 << 20),
+        scope: Scope::SHARED,
         now_unix_seconds: 0,
         sampling_defaults: SamplingDefaults::Vllm,
         strict: false,

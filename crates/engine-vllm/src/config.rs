@@ -1,7 +1,9 @@
 use std::time::Duration;
 
-use tito_types::WorkerId;
+use tito_types::{Pixels, WorkerId};
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
+
+use crate::address::authority;
 
 /// Credit each stream may have outstanding, in bytes: bounds what one slow reader can make us hold.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
@@ -29,6 +31,8 @@ pub struct VllmConfig {
     pub stall_timeout: Option<Duration>,
     /// Largest response message accepted, in bytes.
     pub response_bytes_max: usize,
+    /// What the engine expects inside media features, where the operator says it: nothing on the wire does.
+    pub pixels: Option<Pixels>,
 }
 
 /// Client side of TLS towards an engine. PEM text.
@@ -60,12 +64,7 @@ pub struct Error {
 impl VllmConfig {
     /// `host:port`, with brackets where the host is an IPv6 address. Also the worker's id.
     pub fn authority(&self) -> String {
-        let bracketed = self.host.contains(':');
-        if bracketed {
-            format!("[{}]:{}", self.host, self.port)
-        } else {
-            format!("{}:{}", self.host, self.port)
-        }
+        authority(&self.host, self.port)
     }
 
     /// The worker this address leads to.

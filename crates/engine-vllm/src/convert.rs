@@ -1,27 +1,30 @@
 //! [`GenerateRequest`] → `vllm.GenerateRequest`. One copy of the prompt, at this boundary.
 
 pub(crate) mod json;
+mod media;
 
 use tito_types::{
-    Candidates, EngineError, GenerateRequest, KvOptions, Outputs, Reasoning, Sampling, Stopping,
+    Candidates, EngineError, GenerateRequest, KvOptions, ModelInfo, Outputs, Reasoning, Sampling, Stopping,
     StructuredOutput,
 };
 use vllm_proto::decoding_parameters::{StringChoices, StructuredOutput as WireStructured};
 use vllm_proto::{candidate_tokens, generate_request};
 
 use self::json::struct_of;
+use self::media::media_of;
 
-/// The message for one attempt, under the id the engine will know it by.
+/// The message for one attempt, under the id the engine that serves `served` will know it by.
 pub(crate) fn message(
     request: &GenerateRequest,
     engine_id: String,
+    served: &ModelInfo,
 ) -> Result<vllm_proto::GenerateRequest, EngineError> {
     // No `..`: a field added to the waist does not compile until someone decides what vLLM gets.
     let GenerateRequest {
         id: _,
         model,
         prompt,
-        media: _,
+        media,
         n,
         sampling,
         stopping,
@@ -30,17 +33,21 @@ pub(crate) fn message(
         kv,
         priority,
         session,
-        rank: _, // travels as metadata
+        rank: _,   // travels as metadata
+        worker: _, // chose this engine
         reasoning,
         delivery: _, // chooses the method
     } = request;
     if *n != 1 {
         return Err(EngineError::Invalid { param: "n".into(), message: "must be 1 for one call".into() });
     }
+    // vLLM takes an adapter's name in a field of its own; whether it is loaded, the engine knows best.
+    let adapter = served.lora && !served.names.contains(model);
+    let (model, lora_name) = if adapter { ("", model.as_str()) } else { (model.as_str(), "") };
     let (random, decoding) = sampling_of(sampling);
     Ok(vllm_proto::GenerateRequest {
         request_id: engine_id,
-        model: model.clone(),
+        model: model.to_owned(),
         prompt: Some(generate_request::Prompt::TokenIds(vllm_proto::TokenIds { ids: prompt.to_vec() })),
         temperature: sampling.temperature,
         sampling: Some(random),
@@ -51,8 +58,8 @@ pub(crate) fn message(
         truncate_prompt_tokens: 0,
         priority: *priority,
         session_id: session.clone(),
-        media: Vec::new(),
-        lora_name: String::new(),
+        media: media_of(media, served.multimodal)?,
+        lora_name: lora_name.to_owned(),
         watermarking: sampling.watermarking,
         kv_hints: None,
         engine_reasoning_gate: reasoning.as_ref().map(reasoning_of).transpose()?,

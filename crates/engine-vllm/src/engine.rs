@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::{FutureExt, Stream, stream};
 use prost::Message;
 use tito_engine::{Engine, TokenStream};
-use tito_types::{Delivery, Delta, EngineError, GenerateRequest, WorkerId};
+use tito_types::{Delivery, Delta, EngineError, GenerateRequest, Media, ModelInfo, WorkerId};
 use tonic::metadata::MetadataValue;
 use tonic::transport::Channel;
 use tonic::{Request, Status, Streaming};
@@ -36,6 +36,8 @@ struct Shared {
     next_channel: AtomicUsize,
     probe: Arc<PauseProbe>,
     stall_timeout: Option<Duration>,
+    /// What it serves.
+    model: ModelInfo,
     /// Makes engine ids unique: this part per connection, the counter per request.
     instance: u32,
     requests: AtomicU64,
@@ -48,6 +50,7 @@ impl Vllm {
         channels: Vec<InferenceClient<Channel>>,
         control: ControlClient<Channel>,
         stall_timeout: Option<Duration>,
+        model: ModelInfo,
         instance: u32,
     ) -> Self {
         let shared = Shared {
@@ -56,6 +59,7 @@ impl Vllm {
             next_channel: AtomicUsize::new(0),
             probe: Arc::new(PauseProbe::new(control)),
             stall_timeout,
+            model,
             instance,
             requests: AtomicU64::new(0),
         };
@@ -68,6 +72,7 @@ impl Engine for Vllm {
         let shared = &self.shared;
         let message = shared.message(&request)?;
         let reader = Reader::new(&request);
+        let inline_media = matches!(request.media, Media::Features(_));
         let mut client = shared.client();
         let mut silence =
             Silence::begin(shared.worker.clone(), Arc::clone(&shared.probe), shared.stall_timeout);
@@ -75,12 +80,18 @@ impl Engine for Vllm {
             let reply = silence.until(Box::pin(client.generate(message))).await?;
             return whole(
                 reader,
-                reply.map_err(|status| shared.error(&status, Progress::Unanswered))?.into_inner(),
+                reply
+                    .map_err(|status| shared.error(&status, Progress::Unanswered, inline_media))?
+                    .into_inner(),
             );
         }
         let accepted = silence.until(Box::pin(client.generate_stream(message))).await?;
-        let messages = accepted.map_err(|status| shared.error(&status, Progress::Unanswered))?.into_inner();
-        Ok(TokenStream::new(1, deltas(Arc::clone(shared), messages, reader, silence)))
+        let messages = accepted
+            .map_err(|status| shared.error(&status, Progress::Unanswered, inline_media))?
+            .into_inner();
+        let shared = Arc::clone(shared);
+        let call = Call { shared, messages, reader, silence, progress: Progress::Unanswered, inline_media };
+        Ok(TokenStream::new(1, deltas(call)))
     }
 }
 
@@ -102,7 +113,7 @@ impl Shared {
     ) -> Result<Request<vllm_proto::GenerateRequest>, EngineError> {
         let count = self.requests.fetch_add(1, Ordering::Relaxed);
         let engine_id = format!("{}-{:08x}{count:x}", request.id, self.instance);
-        let message = convert::message(request, engine_id)?;
+        let message = convert::message(request, engine_id, &self.model)?;
         let bytes = message.encoded_len();
         if bytes > REQUEST_BYTES_MAX {
             let limit =
@@ -116,8 +127,8 @@ impl Shared {
         Ok(message)
     }
 
-    fn error(&self, status: &Status, progress: Progress) -> EngineError {
-        engine_error(&self.worker, status, progress)
+    fn error(&self, status: &Status, progress: Progress, inline_media: bool) -> EngineError {
+        engine_error(&self.worker, status, progress, inline_media)
     }
 }
 
@@ -136,16 +147,11 @@ struct Call {
     reader: Reader,
     silence: Silence,
     progress: Progress,
+    inline_media: bool,
 }
 
 /// Dropping the stream cancels the call, and vLLM aborts the request.
-fn deltas(
-    shared: Arc<Shared>,
-    messages: Streaming<GenerateResponse>,
-    reader: Reader,
-    silence: Silence,
-) -> impl Stream<Item = Result<Delta, EngineError>> + Send {
-    let call = Call { shared, messages, reader, silence, progress: Progress::Unanswered };
+fn deltas(call: Call) -> impl Stream<Item = Result<Delta, EngineError>> + Send {
     stream::unfold(call, |mut call| async move { call.next().await.map(|delta| (delta, call)) })
 }
 
@@ -155,7 +161,9 @@ impl Call {
             let message = match self.silence.until(self.messages.message()).await {
                 Ok(Ok(Some(message))) => message,
                 Ok(Ok(None)) => return None,
-                Ok(Err(status)) => return Some(Err(self.shared.error(&status, self.progress))),
+                Ok(Err(status)) => {
+                    return Some(Err(self.shared.error(&status, self.progress, self.inline_media)));
+                }
                 Err(error) => return Some(Err(error)),
             };
             let Some(delta) = self.reader.read(message).transpose() else { continue };

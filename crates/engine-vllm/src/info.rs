@@ -2,9 +2,13 @@
 //! whether a reconnect may change it.
 
 use tito_types::{Capabilities, EngineInfo, Identity, KvSupport, ModelInfo, Parallelism};
+use tracing::warn;
 use vllm_proto::{ParallelismInfo, RlCapabilities, ServerInfo};
 
-/// Joins the two answers, or says what makes the engine unusable.
+/// Most ranks one address may stand for: an engine that claims more is refused before anything is made for each.
+const LOCAL_RANKS_MAX: u32 = 4096;
+
+/// Joins the two answers, or says what makes the engine unusable. What it tells of its block tables is asked for later.
 pub(crate) fn info_of(server: ServerInfo, model: vllm_proto::ModelInfo) -> Result<EngineInfo, String> {
     let ServerInfo {
         engine_version,
@@ -48,6 +52,7 @@ pub(crate) fn info_of(server: ServerInfo, model: vllm_proto::ModelInfo) -> Resul
             return Err(what.to_owned());
         }
     }
+    let parallelism = parallelism_of(parallelism.unwrap_or_default())?;
     let mut names = vec![served_model_name];
     for alias in served_model_aliases {
         if !names.contains(&alias) {
@@ -66,7 +71,7 @@ pub(crate) fn info_of(server: ServerInfo, model: vllm_proto::ModelInfo) -> Resul
                 lora: supports_lora,
                 multimodal: supports_multimodal,
             },
-            parallelism: parallelism_of(parallelism.unwrap_or_default()),
+            parallelism,
             capabilities: Capabilities {
                 max_loras,
                 weight_transfer: weight_transfer_enabled.then_some(weight_transfer_backend),
@@ -85,25 +90,38 @@ pub(crate) fn info_of(server: ServerInfo, model: vllm_proto::ModelInfo) -> Resul
     })
 }
 
-fn parallelism_of(wire: ParallelismInfo) -> Parallelism {
+/// The ranks behind this address lie in the group. An engine that does not say how many they are has all of it.
+fn parallelism_of(wire: ParallelismInfo) -> Result<Parallelism, String> {
     let ParallelismInfo {
         tensor_parallel_size,
         pipeline_parallel_size,
-        data_parallel_size,
-        data_parallel_rank,
+        data_parallel_size: data,
+        data_parallel_rank: data_rank,
         decode_context_parallel_size,
         world_size,
         data_parallel_size_local,
     } = wire;
-    Parallelism {
+    let data_local = if data_parallel_size_local == 0 {
+        warn!(data, "data_parallel_size_local is absent; taking the whole group");
+        data
+    } else {
+        data_parallel_size_local
+    };
+    let end = data_rank.checked_add(data_local);
+    if data_local == 0 || data_local > LOCAL_RANKS_MAX || end.is_none_or(|end| end > data) {
+        return Err(format!(
+            "{data_local} data-parallel ranks from {data_rank} do not lie in a group of {data}"
+        ));
+    }
+    Ok(Parallelism {
         tensor: tensor_parallel_size,
         pipeline: pipeline_parallel_size,
-        data: data_parallel_size,
-        data_rank: data_parallel_rank,
-        data_local: data_parallel_size_local,
+        data,
+        data_rank,
+        data_local,
         decode_context: decode_context_parallel_size,
         world: world_size,
-    }
+    })
 }
 
 #[cfg(test)]

@@ -5,11 +5,14 @@
 //!
 //! [`GenerateRequest`]: tito_types::GenerateRequest
 
+mod adapters;
+mod address;
 mod config;
 mod connect;
 mod convert;
 mod engine;
 mod info;
+mod kv;
 mod output;
 mod stall;
 mod status;

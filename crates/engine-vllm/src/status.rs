@@ -13,8 +13,14 @@ pub(crate) enum Progress {
     Answered,
 }
 
-/// The only reading of a gRPC status (vLLM 0.32). What a client is told about each is in docs/errors.md.
-pub(crate) fn engine_error(worker: &WorkerId, status: &Status, progress: Progress) -> EngineError {
+/// The only reading of a gRPC status (vLLM 0.32). What a client is told about each is in docs/errors.md. `inline_media`
+/// when the request carried media payloads.
+pub(crate) fn engine_error(
+    worker: &WorkerId,
+    status: &Status,
+    progress: Progress,
+    inline_media: bool,
+) -> EngineError {
     let worker = worker.clone();
     let message = status.message().to_owned();
     match status.code() {
@@ -22,8 +28,10 @@ pub(crate) fn engine_error(worker: &WorkerId, status: &Status, progress: Progres
             EngineError::Refused(message)
         }
         Code::NotFound => EngineError::NotFound(message),
-        // vLLM: a message over 32 MiB is OUT_OF_RANGE, inline media over 16 MiB RESOURCE_EXHAUSTED.
+        // vLLM: a message over 32 MiB is OUT_OF_RANGE, inline media over 16 MiB RESOURCE_EXHAUSTED; it
+        // says that about nothing else.
         Code::OutOfRange => EngineError::TooLarge(message),
+        Code::ResourceExhausted if inline_media => EngineError::TooLarge(message),
         Code::ResourceExhausted => EngineError::Overloaded(message),
         Code::Unimplemented => EngineError::Unsupported(message),
         // An expired deadline reads either way, whichever side notices first. We cancel by dropping the call, so a

@@ -1,9 +1,17 @@
 //! Entries for tests that hold recorded or random bytes instead of an engine.
 
+use std::net::SocketAddr;
+use std::time::Duration;
+
 use prost::Message as _;
-use tito_types::{Delta, EngineError, GenerateRequest};
+use tito_engine::KvFeed;
+use tito_types::{Delta, EngineError, GenerateRequest, KvEvent, WorkerId};
 use vllm_proto::GenerateResponse;
 
+use crate::kv::batch::{Batch, Groups};
+use crate::kv::endpoint::Endpoint;
+use crate::kv::sources::Source;
+use crate::kv::{Timing, feed};
 use crate::output::Reader;
 
 /// Reads the messages of one call exactly as the adapter does. Bytes that are no message are a broken contract.
@@ -15,4 +23,25 @@ pub fn read_wire(request: &GenerateRequest, wire: &[&[u8]]) -> Result<Vec<Delta>
         reader.read(message)
     });
     messages.filter_map(Result::transpose).collect()
+}
+
+/// Reads one batch of KV events exactly as the feed of a rank that saw nothing before; `None` when it is no batch.
+pub fn read_kv_batch(payload: &[u8]) -> Option<Vec<KvEvent>> {
+    let batch = Batch::read(payload).ok()?;
+    Some(Groups::default().admit(batch.events).0)
+}
+
+/// JSON as MessagePack, to write batches of KV events with; `{"$bin": [bytes]}` stands for a byte string. Panics on what is
+/// longer than a test writes.
+pub fn pack(value: &serde_json::Value) -> Vec<u8> {
+    crate::kv::batch::pack::pack(value)
+}
+
+/// The feed of rank 0 whose publisher and replay socket listen there; it waits for a silent replay as long as `silence`.
+pub fn kv_feed(events: SocketAddr, replay: Option<SocketAddr>, silence: Duration) -> KvFeed {
+    let endpoint = |at: SocketAddr| Endpoint::Tcp { host: at.ip().to_string(), port: at.port() };
+    let source =
+        Source { rank: 0, events: endpoint(events), replay: replay.map(endpoint), topic: String::new() };
+    let timing = Timing { replay_silence: silence, ..Timing::new(Duration::from_secs(5)) };
+    feed(&WorkerId::new("worker"), vec![source], &timing)
 }

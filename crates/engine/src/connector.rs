@@ -2,7 +2,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use futures_util::Stream;
-use tito_types::{EngineError, EngineInfo, KvUpdate, WorkerId};
+use tito_types::{Adapter, EngineError, EngineInfo, KvUpdate, WorkerId};
 
 use crate::BoxEngine;
 
@@ -12,6 +12,10 @@ pub type Lost = Pin<Box<dyn Future<Output = String> + Send>>;
 /// News about an engine's block tables, all ranks in one stream. Never ends while the connection lives and has no
 /// effect unless polled. Empty for an engine without KV events.
 pub type KvFeed = Pin<Box<dyn Stream<Item = KvUpdate> + Send>>;
+
+/// The adapters an engine has loaded, in order of name: the whole list whenever it changed. Never ends while the connection lives and has
+/// no effect unless polled.
+pub type AdapterFeed = Pin<Box<dyn Stream<Item = Vec<Adapter>> + Send>>;
 
 /// How the fleet reaches one engine. Implemented by adapters.
 pub trait Connector: Send + Sync + 'static {
@@ -32,4 +36,8 @@ pub struct Connection {
     pub lost: Lost,
     /// What its ranks store and drop.
     pub kv: KvFeed,
+    /// The adapters it has loaded, in order of name; empty where it takes none.
+    pub adapters: Vec<Adapter>,
+    /// What becomes of them.
+    pub adapter_feed: AdapterFeed,
 }

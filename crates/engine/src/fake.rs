@@ -91,6 +91,7 @@ pub fn request(prompt: &[u32]) -> GenerateRequest {
         priority: 0,
         session: None,
         rank: None,
+        worker: None,
         reasoning: None,
         delivery: Delivery::Deltas,
     }

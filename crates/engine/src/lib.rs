@@ -10,12 +10,14 @@ mod erased;
 pub mod fake;
 mod merge;
 mod open;
+mod places;
 mod stream;
 
-pub use connector::{Connection, Connector, KvFeed, Lost};
+pub use connector::{AdapterFeed, Connection, Connector, KvFeed, Lost};
 pub use erased::BoxEngine;
 pub use merge::{lazy, merge};
 pub use open::open;
+pub use places::Places;
 pub use stream::TokenStream;
 
 use std::future::Future;

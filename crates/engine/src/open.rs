@@ -24,7 +24,7 @@ pub async fn open(engine: &BoxEngine, requests: Vec<GenerateRequest>) -> Result<
         })
         .collect();
     let mut merged = merge(parts);
-    let choices = merged.choices();
+    let (choices, places) = (merged.choices(), merged.places().clone());
     let first = TokenStream::next(&mut merged).await.ok_or(EngineError::Truncated)??;
-    Ok(TokenStream::new(choices, stream::iter([Ok(first)]).chain(merged)))
+    Ok(TokenStream::new(choices, stream::iter([Ok(first)]).chain(merged)).placed_at(places))
 }

@@ -6,7 +6,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_util::Stream;
-use tito_types::{Delta, EngineError};
+use tito_types::{Delta, EngineError, Placement};
+
+use crate::Places;
+
+/// Sees every delta before the reader does.
+type Observer = Box<dyn FnMut(&Delta) + Send>;
 
 type Deltas = Pin<Box<dyn Stream<Item = Result<Delta, EngineError>> + Send>>;
 
@@ -21,6 +26,8 @@ pub struct TokenStream {
     finished: Vec<bool>,
     unfinished: usize,
     guards: Vec<Box<dyn Any + Send>>,
+    observers: Vec<Observer>,
+    places: Places,
 }
 
 enum Source {
@@ -44,7 +51,14 @@ impl TokenStream {
 
     fn from_source(choices: u32, source: Source) -> Self {
         let choices = choices as usize;
-        Self { source: Some(source), finished: vec![false; choices], unfinished: choices, guards: Vec::new() }
+        Self {
+            source: Some(source),
+            finished: vec![false; choices],
+            unfinished: choices,
+            guards: Vec::new(),
+            observers: Vec::new(),
+            places: Places::default(),
+        }
     }
 
     /// How many choices will finish.
@@ -66,6 +80,39 @@ impl TokenStream {
         self
     }
 
+    /// Shows every delta to `observer`, which is let go, with all it owns, when the stream ends or is dropped.
+    #[must_use]
+    pub fn observe(mut self, observer: impl FnMut(&Delta) + Send + 'static) -> Self {
+        if self.source.is_some() {
+            self.observers.push(Box::new(observer));
+        }
+        self
+    }
+
+    /// Says where the one request behind this stream was sent.
+    #[must_use]
+    pub fn placed(self, placement: Placement) -> Self {
+        self.placed_at(Places::known(placement))
+    }
+
+    /// Says where the requests behind this stream were sent: what a layer that makes a new stream out of others takes
+    /// over from them.
+    #[must_use]
+    pub fn placed_at(mut self, places: Places) -> Self {
+        self.places = places;
+        self
+    }
+
+    /// Where the requests behind this stream were sent, as far as a router told.
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// Where the request behind this stream was sent, when it is just one and a router told.
+    pub fn placement(&self) -> Option<Placement> {
+        self.places.only()
+    }
+
     /// The next delta; `None` after the end. Cancel-safe.
     pub async fn next(&mut self) -> Option<Result<Delta, EngineError>> {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
@@ -74,6 +121,7 @@ impl TokenStream {
     fn end(&mut self) {
         self.source = None;
         self.guards.clear();
+        self.observers.clear();
     }
 
     /// Books one delta; an error here ends the stream.
@@ -106,6 +154,9 @@ impl Stream for TokenStream {
             }
         };
         let item = item.and_then(|delta| self.admit(delta));
+        if let Ok(delta) = &item {
+            self.observers.iter_mut().for_each(|observer| observer(delta));
+        }
         if item.is_err() || self.unfinished == 0 {
             self.end();
         }

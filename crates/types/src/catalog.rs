@@ -14,6 +14,8 @@ pub struct CatalogModel {
     pub names: Vec<String>,
     /// Path or hub name the engine loaded.
     pub source: String,
+    /// Of an adapter, the primary name of the model that it adapts.
+    pub parent: Option<String>,
     /// Context length in tokens: the smallest among the engines that serve it.
     pub max_model_len: u32,
     /// Largest `n` that one engine can run.
@@ -36,13 +38,14 @@ pub enum Resolution<'a> {
 }
 
 impl Catalog {
-    /// Resolves the name a client gave, or the only model when it gave none.
+    /// Resolves the name a client gave, or the only model when it gave none: adapters are never meant without a name.
     pub fn resolve<'a>(&'a self, name: Option<&'a str>) -> Resolution<'a> {
         let Some(name) = name else {
-            return match self.models.as_slice() {
-                [model] if model.routable => Resolution::Served(&model.names[0], model),
-                [] | [_] => Resolution::Unavailable,
-                _ => Resolution::Ambiguous,
+            let mut models = self.models.iter().filter(|model| model.parent.is_none());
+            return match (models.next(), models.next()) {
+                (Some(model), None) if model.routable => Resolution::Served(&model.names[0], model),
+                (_, None) => Resolution::Unavailable,
+                (_, Some(_)) => Resolution::Ambiguous,
             };
         };
         let mut known = self.models.iter().filter(|model| model.names.iter().any(|known| known == name));

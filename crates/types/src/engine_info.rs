@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use crate::Pixels;
 
 /// What an engine says about itself when it is first reached.
@@ -61,6 +63,17 @@ pub struct ModelInfo {
     pub multimodal: bool,
 }
 
+/// An adapter that an engine has loaded. Requests name it as their model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Adapter {
+    /// Its name; none of the served names.
+    pub name: String,
+    /// The engine's number for this load: a later load has a greater one, also under the same name.
+    pub id: u64,
+    /// Path or hub name the engine loaded it from.
+    pub source: String,
+}
+
 /// Sizes of the parallel groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Parallelism {
@@ -99,7 +112,20 @@ pub struct Capabilities {
     pub attention_block_size: Option<u64>,
 }
 
+impl Parallelism {
+    /// Global data-parallel ranks behind this address.
+    pub fn local_ranks(&self) -> Range<u32> {
+        self.data_rank..self.data_rank.saturating_add(self.data_local.max(1))
+    }
+}
+
 impl Identity {
+    /// Tokens of KV that one local rank has room for.
+    pub fn rank_tokens(&self) -> u64 {
+        let ranks = u64::from(self.parallelism.data_local.max(1));
+        (self.total_kv_blocks / ranks).max(1).saturating_mul(u64::from(self.kv_block_size))
+    }
+
     /// Continuations of one prompt that can run at a time.
     pub fn n_max(&self) -> u32 {
         u32::try_from(self.max_running_requests).unwrap_or(u32::MAX)

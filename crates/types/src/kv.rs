@@ -48,6 +48,8 @@ pub struct StoredBlocks {
     pub tier: Tier,
     /// Adapter by name.
     pub adapter: Option<Arc<str>>,
+    /// Which load of the adapter stored them ([`crate::Adapter::id`]), where the engine tells.
+    pub adapter_id: Option<u64>,
     /// Cache salt; known only where the sequence starts in this event.
     pub salt: Option<Arc<str>>,
     /// Empty when no block has any, else one entry per block.

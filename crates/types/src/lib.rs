@@ -10,12 +10,14 @@ mod ids;
 mod kv;
 mod media;
 mod output;
+mod placement;
 mod raw_json;
+mod report;
 mod request;
 mod sampling;
 
 pub use catalog::{Catalog, CatalogModel, Resolution};
-pub use engine_info::{Capabilities, EngineInfo, Identity, KvSupport, ModelInfo, Parallelism};
+pub use engine_info::{Adapter, Capabilities, EngineInfo, Identity, KvSupport, ModelInfo, Parallelism};
 pub use error::{EngineError, Retry};
 pub use ids::{InvalidRequestId, REQUEST_ID_LEN_MAX, RequestId, TokenId, WorkerId};
 pub use kv::{
@@ -25,6 +27,10 @@ pub use media::{Media, MediaFeatures, Modality, Pixels, RawMedia};
 pub use output::{
     Candidate, Delta, Extras, Finish, FinishReason, PromptOutput, StopCause, TokenLogprob, VersionSpan,
 };
+pub use placement::Placement;
 pub use raw_json::RawJson;
+pub use report::{
+    CandidateReport, EngineReport, IndexReport, LoadReport, RouteReport, TargetReport, WorkerReport,
+};
 pub use request::{Delivery, GenerateRequest, KvOptions, Outputs, Reasoning};
 pub use sampling::{Candidates, Sampling, Stopping, StructuredOutput};

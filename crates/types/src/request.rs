@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use crate::{Candidates, Media, RawJson, RequestId, Sampling, Stopping, TokenId};
+use crate::{Candidates, Media, RawJson, RequestId, Sampling, Stopping, TokenId, WorkerId};
 
 /// One prompt to continue, `n` times. The superset of what engines can do.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +31,8 @@ pub struct GenerateRequest {
     pub session: Option<String>,
     /// Data-parallel rank the client pinned (global numbering).
     pub rank: Option<u32>,
+    /// Worker the client pinned, by its name in the fleet.
+    pub worker: Option<WorkerId>,
     /// Reasoning state for engines that gate structured output on it.
     pub reasoning: Option<Reasoning>,
     /// Whether deltas are worth their cost.

@@ -4,14 +4,18 @@ use vllm_proto::decoding_parameters::StructuredOutput as Wire;
 use super::*;
 use crate::output::tests::request;
 
+fn served() -> ModelInfo {
+    ModelInfo { source: "s".into(), names: vec!["m".into(), "alias".into()], lora: true, multimodal: true }
+}
+
 /// After `change`, the message must differ from the plain one exactly as `edit` says.
 #[track_caller]
 fn check(change: impl FnOnce(&mut GenerateRequest), edit: impl FnOnce(&mut vllm_proto::GenerateRequest)) {
     let mut asked = request();
-    let mut expected = message(&asked, "e".into()).expect("the plain request converts");
+    let mut expected = message(&asked, "e".into(), &served()).expect("the plain request converts");
     change(&mut asked);
     edit(&mut expected);
-    assert_eq!(message(&asked, "e".into()), Ok(expected));
+    assert_eq!(message(&asked, "e".into(), &served()), Ok(expected));
 }
 
 fn sampling(
@@ -44,7 +48,7 @@ fn kv(kv: vllm_proto::KvCacheParameters) -> impl FnOnce(&mut vllm_proto::Generat
 
 #[test]
 fn the_plain_request_asks_for_ids_alone_and_sends_no_cache_options() {
-    let message = message(&request(), "e".into()).expect("converts");
+    let message = message(&request(), "e".into(), &served()).expect("converts");
     assert_eq!(
         message.prompt,
         Some(generate_request::Prompt::TokenIds(vllm_proto::TokenIds { ids: vec![1, 2, 3] }))
@@ -150,7 +154,19 @@ fn every_other_field_reaches_the_message() {
 
 #[test]
 fn several_continuations_do_not_fit_one_call() {
-    let refused =
-        message(&GenerateRequest { n: 2, ..request() }, "e".into()).expect_err("n is fanned out above");
+    let refused = message(&GenerateRequest { n: 2, ..request() }, "e".into(), &served())
+        .expect_err("n is fanned out above");
     assert_eq!(refused.to_string(), "n: must be 1 for one call");
+}
+
+#[test]
+fn an_adapter_has_a_field_of_its_own_where_the_engine_takes_any() {
+    let named = |name: &str, lora| {
+        let asked = GenerateRequest { model: name.into(), ..request() };
+        let message = message(&asked, "e".into(), &ModelInfo { lora, ..served() }).expect("converts");
+        (message.model, message.lora_name)
+    };
+    assert_eq!(named("alias", true), ("alias".into(), String::new()));
+    assert_eq!(named("ad", true), (String::new(), "ad".into()));
+    assert_eq!(named("ad", false), ("ad".into(), String::new()));
 }

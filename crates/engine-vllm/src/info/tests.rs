@@ -3,7 +3,12 @@ use super::*;
 /// The names and the capacity, or why the engine cannot be used.
 #[track_caller]
 fn check(change: impl FnOnce(&mut ServerInfo, &mut vllm_proto::ModelInfo), expected: &str) {
-    let mut server = ServerInfo { max_model_len: 8, max_running_requests: 4, ..ServerInfo::default() };
+    let mut server = ServerInfo {
+        max_model_len: 8,
+        max_running_requests: 4,
+        parallelism: Some(ranks(1, 0, 1)),
+        ..ServerInfo::default()
+    };
     let mut model = vllm_proto::ModelInfo {
         served_model_name: "m".into(),
         served_model_aliases: vec!["a".into(), "m".into()],
@@ -16,6 +21,33 @@ fn check(change: impl FnOnce(&mut ServerInfo, &mut vllm_proto::ModelInfo), expec
         Err(problem) => problem,
     };
     assert_eq!(found, expected);
+}
+
+fn ranks(size: u32, rank: u32, local: u32) -> ParallelismInfo {
+    ParallelismInfo {
+        data_parallel_size: size,
+        data_parallel_rank: rank,
+        data_parallel_size_local: local,
+        ..ParallelismInfo::default()
+    }
+}
+
+#[test]
+fn the_local_ranks_are_a_part_of_the_group_that_is_not_empty() {
+    for (size, rank, local, expected) in [
+        (1, 0, 1, Some(0..1)),
+        (4, 2, 2, Some(2..4)),
+        (4, 0, 0, Some(0..4)),
+        (4, 2, 0, None),
+        (0, 0, 0, None),
+        (4, 4, 1, None),
+        (4, 3, 2, None),
+        (2, u32::MAX, 2, None),
+        (u32::MAX, 0, u32::MAX, None),
+    ] {
+        let found = parallelism_of(ranks(size, rank, local)).ok();
+        assert_eq!(found.map(|found| found.local_ranks()), expected, "{rank} + {local} of {size}");
+    }
 }
 
 #[test]

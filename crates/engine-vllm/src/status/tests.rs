@@ -4,7 +4,7 @@ use super::*;
 fn check(code: Code, message: &str, expected: &str) {
     let worker = WorkerId::new("w");
     let shown = |progress| {
-        let debug = format!("{:?}", engine_error(&worker, &Status::new(code, message), progress));
+        let debug = format!("{:?}", engine_error(&worker, &Status::new(code, message), progress, false));
         debug.split('(').next().unwrap_or_default().to_owned()
     };
     let (before, after) = (shown(Progress::Unanswered), shown(Progress::Answered));
@@ -32,4 +32,11 @@ fn every_status_has_one_reading() {
     check(Code::Unauthenticated, "", "Engine");
     check(Code::Aborted, "", "Engine");
     check(Code::Ok, "", "Truncated");
+}
+
+#[test]
+fn exhaustion_is_about_size_when_the_request_carried_media() {
+    let status = Status::resource_exhausted("inline multimodal payload exceeds 16777216 bytes");
+    let error = engine_error(&WorkerId::new("w"), &status, Progress::Unanswered, true);
+    assert_eq!(error, EngineError::TooLarge("inline multimodal payload exceeds 16777216 bytes".to_owned()));
 }

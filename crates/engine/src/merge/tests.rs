@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tito_types::{Delta, Extras, Finish, FinishReason};
+use tito_types::{Delta, Extras, Finish, FinishReason, Placement, WorkerId};
 
 use super::*;
 
@@ -54,4 +54,43 @@ async fn one_failing_part_drops_the_others() {
     assert_eq!(TokenStream::next(&mut merged).await, Some(Err(EngineError::Draining)));
     assert_eq!(dropped.load(Ordering::SeqCst), 1);
     assert_eq!(TokenStream::next(&mut merged).await, None);
+}
+
+fn at(worker: &str) -> Placement {
+    let worker = WorkerId::new(worker);
+    Placement { worker, rank: Some(0), prompt_tokens: 3, overlap_tokens: 2, predicted_tokens: 2 }
+}
+
+fn workers(tokens: &TokenStream) -> Vec<String> {
+    let word =
+        |place: Option<Placement>| place.map_or("?".to_owned(), |place| place.worker.as_str().to_owned());
+    tokens.places().iter().map(word).collect()
+}
+
+#[tokio::test]
+async fn every_part_says_where_it_was_sent_once_it_is_known() {
+    let parts = vec![
+        lazy(1, async { Ok(part(&[1]).placed(at("a"))) }),
+        lazy(1, std::future::pending()),
+        lazy(1, async { Ok(part(&[2]).placed(at("b"))) }),
+        lazy(1, async { Ok(part(&[3])) }),
+    ];
+    let mut merged = merge(parts);
+    assert_eq!(workers(&merged), ["?", "?", "?", "?"], "nothing was sent yet");
+    for _ in 0..3 {
+        TokenStream::next(&mut merged).await.expect("three parts answer").expect("none fails");
+    }
+    assert_eq!(workers(&merged), ["a", "?", "b", "?"], "one waits, and of one nobody told");
+    assert_eq!(merged.placement(), None, "one answer cannot speak for four");
+}
+
+#[tokio::test]
+async fn a_request_that_another_call_takes_over_says_so_to_those_who_hold_its_place() {
+    let first = part(&[1]).hold(()).placed(at("a"));
+    let held = first.places().clone();
+    assert_eq!(held.only(), Some(at("a")));
+    held.follow(part(&[1]).places());
+    assert_eq!(first.placement(), Some(at("a")), "who was placed nowhere changes nothing");
+    held.follow(part(&[1]).placed(at("b")).places());
+    assert_eq!(first.placement(), Some(at("b")));
 }

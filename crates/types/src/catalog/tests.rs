@@ -4,6 +4,7 @@ fn model(names: &[&str], routable: bool) -> CatalogModel {
     CatalogModel {
         names: names.iter().map(ToString::to_string).collect(),
         source: "s".into(),
+        parent: None,
         max_model_len: 8,
         n_max: 4,
         routable,
@@ -31,4 +32,7 @@ fn a_name_resolves_to_a_served_model_or_says_why_not() {
     check(vec![model(&["m"], false)], None, "Unavailable");
     check(vec![model(&["m"], true), model(&["k"], true)], None, "Ambiguous");
     check(vec![model(&["m"], true), model(&["k"], false)], Some("k"), "Unavailable");
+    let adapter = CatalogModel { parent: Some("m".into()), ..model(&["ad"], true) };
+    check(vec![model(&["m"], true), adapter.clone()], None, "m");
+    check(vec![model(&["m"], true), adapter], Some("ad"), "ad");
 }

@@ -1,0 +1,272 @@
+mod recordings;
+
+use std::fmt::Write as _;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::kv::batch::pack::pack;
+
+/// What comes of a batch on a rank whose groups are these: one line per event, and what was left out.
+fn shown(payload: &[u8], groups: &mut Groups) -> String {
+    let Ok(Batch { events, unreadable, skipped, damaged, inexact }) = Batch::read(payload) else {
+        return "malformed".to_owned();
+    };
+    let (events, left_out) = groups.admit(events);
+    let mut lines: Vec<String> = events.iter().map(shown_event).collect();
+    let counted = [("unreadable", unreadable), ("skipped", skipped + left_out)];
+    lines.extend(
+        counted.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("{what} {count}")),
+    );
+    lines.extend(damaged.then(|| "damaged".to_owned()));
+    lines.extend(inexact.map(ToOwned::to_owned));
+    lines.join("; ")
+}
+
+fn shown_event(event: &KvEvent) -> String {
+    match event {
+        KvEvent::Cleared => "cleared".to_owned(),
+        KvEvent::Removed { hashes, tier } => format!("removed {:?} {tier:?}", plain(hashes)),
+        KvEvent::Stored(blocks) => {
+            let StoredBlocks {
+                parent,
+                hashes,
+                tokens,
+                block_tokens,
+                tier,
+                adapter,
+                adapter_id,
+                salt,
+                extras,
+            } = blocks;
+            let mut text = format!("stored {:?} {tokens:?}/{block_tokens} {tier:?}", plain(hashes));
+            if let Some(parent) = parent {
+                write!(text, " after {}", parent.0).expect("a String takes all");
+            }
+            let load = adapter_id.map(|id| id.to_string());
+            let adapter = adapter.as_deref();
+            for (name, value) in [("adapter", adapter), ("load", load.as_deref()), ("salt", salt.as_deref())]
+            {
+                if let Some(value) = value {
+                    write!(text, " {name}={value}").expect("a String takes all");
+                }
+            }
+            for (at, extras) in extras.iter().enumerate() {
+                for item in &extras.media {
+                    write!(text, " {at}:{}@{}", item.identifier, item.offset).expect("a String takes all");
+                }
+                for opaque in &extras.opaque {
+                    write!(text, " {at}:{opaque:?}").expect("a String takes all");
+                }
+            }
+            text
+        }
+    }
+}
+
+fn plain(hashes: &[EngineHash]) -> Vec<u64> {
+    hashes.iter().map(|hash| hash.0).collect()
+}
+
+/// What comes of events on a rank that saw nothing before.
+#[track_caller]
+fn check(events: &Value, expected: &str) {
+    let payload = pack(&json!([1.5, events, 0]));
+    assert_eq!(shown(&payload, &mut Groups::default()), expected);
+}
+
+fn stored(change: Value) -> Value {
+    let mut event = json!({"type": "BlockStored", "block_hashes": [10, 11], "parent_block_hash": null,
+        "token_ids": [1, 2, 3, 4], "block_size": 2, "lora_id": null, "medium": "GPU", "lora_name": null});
+    let Value::Object(change) = change else { panic!("an object") };
+    event.as_object_mut().expect("an object").extend(change);
+    event
+}
+
+fn removed(change: Value) -> Value {
+    let mut event = json!({"type": "BlockRemoved", "block_hashes": [10], "medium": "GPU"});
+    let Value::Object(change) = change else { panic!("an object") };
+    event.as_object_mut().expect("an object").extend(change);
+    event
+}
+
+const PLAIN: &str = "stored [10, 11] [1, 2, 3, 4]/2 Gpu";
+
+#[test]
+fn maps_and_positional_arrays_of_any_length_say_the_same() {
+    check(&json!([stored(json!({}))]), PLAIN);
+    check(&json!([stored(json!({"new_field": {"a": [1]}, "session_id": "s"}))]), PLAIN);
+    for tail in 0..=7 {
+        let mut event =
+            vec![json!("BlockStored"), json!([10, 11]), json!(null), json!([1, 2, 3, 4]), json!(2)];
+        let rest = [
+            json!(null),
+            json!("GPU"),
+            json!(null),
+            json!([null, null]),
+            json!(0),
+            json!("full_attention"),
+            json!(7),
+        ];
+        event.extend(rest.into_iter().take(tail));
+        check(&json!([event]), PLAIN);
+    }
+    check(&json!([["BlockRemoved", [7]]]), "removed [7] Gpu");
+    check(&json!([["BlockRemoved", [7], "CPU"]]), "removed [7] Cpu");
+    check(&json!([["AllBlocksCleared"], {"type": "AllBlocksCleared"}]), "cleared; cleared");
+    let payload = pack(&json!({"ts": 1, "data_parallel_rank": 1, "events": [{"type": "AllBlocksCleared"}]}));
+    assert_eq!(shown(&payload, &mut Groups::default()), "cleared");
+    let payload = pack(&json!([1, [{"type": "AllBlocksCleared"}], 0, "more"]));
+    assert_eq!(shown(&payload, &mut Groups::default()), "cleared");
+}
+
+#[test]
+fn hashes_are_integers_or_the_tail_of_a_digest() {
+    let digest = json!({"$bin": [9, 9, 0, 0, 0, 0, 0, 0, 1, 2]});
+    check(
+        &json!([removed(json!({"block_hashes": [u64::MAX, -1, digest]}))]),
+        "removed [18446744073709551615, 18446744073709551615, 258] Gpu",
+    );
+    let unread = "unreadable 1; damaged";
+    check(&json!([removed(json!({"block_hashes": [{"$bin": [1, 2, 3]}]}))]), unread);
+    check(&json!([removed(json!({"block_hashes": ["text"]}))]), unread);
+}
+
+#[test]
+fn only_the_first_group_of_full_attention_feeds() {
+    for (kind, fed) in [
+        ("full_attention", true),
+        ("mla_attention", true),
+        ("sink_full_attention", true),
+        ("sliding_window", false),
+        ("sliding_window_mla", false),
+        ("mamba", false),
+        ("chunked_local_attention", false),
+        ("cross_attention", false),
+        ("encoder_only_attention", false),
+        ("unknown", false),
+        ("of tomorrow", false),
+    ] {
+        let event = stored(json!({"kv_cache_spec_kind": kind, "group_idx": 0}));
+        check(&json!([event]), if fed { PLAIN } else { "skipped 1" });
+    }
+    let full = |group: u32| stored(json!({"kv_cache_spec_kind": "full_attention", "group_idx": group}));
+    let window = stored(json!({"kv_cache_spec_kind": "sliding_window", "group_idx": 0}));
+    let gone = |group: u32| removed(json!({"group_idx": group}));
+    check(&json!([window, full(1), full(2), gone(2), gone(0)]), &format!("{PLAIN}; skipped 4"));
+    check(&json!([window, full(1), full(2), gone(1)]), &format!("{PLAIN}; removed [10] Gpu; skipped 2"));
+    check(&json!([gone(3)]), "removed [10] Gpu");
+    check(&json!([stored(json!({})), gone(0), gone(1)]), &format!("{PLAIN}; removed [10] Gpu; skipped 1"));
+}
+
+#[test]
+fn tiers_are_kept_apart_and_unknown_places_left_out() {
+    for (medium, tier) in [("gpu", "Gpu"), ("CPU", "Cpu"), ("Storage", "Storage")] {
+        check(&json!([removed(json!({"medium": medium}))]), &format!("removed [10] {tier}"));
+        let tiered = PLAIN.replace("Gpu", tier);
+        check(&json!([stored(json!({"medium": medium}))]), &tiered);
+    }
+    check(
+        &json!([removed(json!({"medium": null})), removed(json!({"medium": "TAPE"}))]),
+        "removed [10] Gpu; skipped 1",
+    );
+    check(&json!([stored(json!({"locality": "LOCAL"}))]), PLAIN);
+    check(&json!([stored(json!({"locality": "REMOTE"})), removed(json!({"locality": "MOON"}))]), "skipped 2");
+    let placeholder = json!({"token_ids": [], "block_size": 0, "medium": "CPU"});
+    check(&json!([stored(placeholder)]), "skipped 1");
+}
+
+#[test]
+fn extra_keys_become_adapter_media_salt_and_opaque_bytes() {
+    let keys = |keys: Value| stored(json!({"extra_keys": keys}));
+    check(&json!([keys(json!([["s"], null]))]), &format!("{PLAIN} salt=s"));
+    check(&json!([keys(json!([[""], null]))]), PLAIN);
+    check(
+        &json!([keys(json!([[["img", 1]], [["img", -1], ["vid", 0]]]))]),
+        &format!("{PLAIN} 0:img@1 1:img@-1 1:vid@0"),
+    );
+    check(&json!([keys(json!([[["img", 1], "s"], null]))]), &format!("{PLAIN} salt=s 0:img@1"));
+    check(&json!([keys(json!([[{"$bin": [1, 2]}], null]))]), &format!("{PLAIN} 0:[1, 2]"));
+    let untagged = "extra keys hold strings that tell no media offset";
+    check(&json!([keys(json!([null, ["h"]]))]), &format!("{PLAIN} 1:[104]; {untagged}"));
+    check(&json!([keys(json!([["h", "s"], null]))]), &format!("{PLAIN} 0:[104] 0:[115]; {untagged}"));
+    let child = stored(json!({"parent_block_hash": 9, "extra_keys": [["s"], null]}));
+    check(&json!([child]), &format!("{PLAIN} after 9 0:[115]; {untagged}"));
+    check(
+        &json!([keys(json!([[[1, 2, 3]], null]))]),
+        &format!("{PLAIN} 0:[220, 0, 3, 1, 2, 3]; extra keys have an unknown shape"),
+    );
+    let adapted = |keys: Value| stored(json!({"lora_id": 1, "lora_name": "k", "extra_keys": keys}));
+    check(&json!([adapted(json!([["k"], ["k"]]))]), &format!("{PLAIN} adapter=k load=1"));
+    check(&json!([adapted(json!([["k", "k"], ["k"]]))]), &format!("{PLAIN} adapter=k load=1 salt=k"));
+    check(
+        &json!([adapted(json!([["k", ["i", 0], "s"], ["k"]]))]),
+        &format!("{PLAIN} adapter=k load=1 salt=s 0:i@0"),
+    );
+    check(&json!([stored(json!({"lora_name": "k"}))]), &format!("{PLAIN} adapter=k"));
+    check(&json!([stored(json!({"lora_name": ""}))]), PLAIN);
+    check(&json!([stored(json!({"lora_id": 4}))]), "skipped 1");
+}
+
+#[test]
+fn an_event_that_cannot_be_read_leaves_the_others() {
+    let fine = stored(json!({}));
+    for broken in [
+        stored(json!({"token_ids": [1, 2, 3]})),
+        stored(json!({"token_ids": []})),
+        stored(json!({"block_size": u32::MAX})),
+        stored(json!({"block_size": -1})),
+        stored(json!({"token_ids": [1, 2, 3, -4]})),
+        stored(json!({"token_ids": "text"})),
+        stored(json!({"block_hashes": null})),
+        stored(json!({"extra_keys": [null]})),
+        json!(["BlockStored", [1]]),
+    ] {
+        check(&json!([broken, fine]), &format!("{PLAIN}; unreadable 1"));
+    }
+    check(&json!([fine, {"type": "BlockPinned", "x": 1}, ["BlockPinned"]]), &format!("{PLAIN}; skipped 2"));
+    for broken in [json!(7), json!(null), json!([]), json!([1]), json!({}), json!({"type": 1})] {
+        check(&json!([fine, broken, fine]), &format!("{PLAIN}; unreadable 1; damaged"));
+    }
+    check(
+        &json!([fine, removed(json!({"block_hashes": 1})), fine]),
+        &format!("{PLAIN}; unreadable 1; damaged"),
+    );
+}
+
+#[test]
+fn bytes_that_are_no_batch_are_said_to_be_none() {
+    for payload in [json!(null), json!([]), json!([1]), json!([1, 2]), json!({"ts": 1}), json!("text")] {
+        assert_eq!(Batch::read(&pack(&payload)), Err(Malformed), "{payload}");
+    }
+    let whole = pack(&json!([1.5, [stored(json!({}))], 0]));
+    for length in 0..whole.len() - 1 {
+        assert_eq!(Batch::read(&whole[..length]), Err(Malformed), "{length}");
+    }
+    let claim = [0x92, 0x01, 0xdd, 0xff, 0xff, 0xff, 0xff, 0x80];
+    assert_eq!(Batch::read(&claim), Err(Malformed));
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..256)) {
+        let _ = Batch::read(&bytes);
+    }
+
+    #[test]
+    fn what_is_read_adds_up_however_a_batch_was_damaged(at in 0_usize..300, byte: u8) {
+        let event = stored(json!({"extra_keys": [["s"], [["img", -3]]], "group_idx": 0}));
+        let mut payload = pack(&json!([1.5, [event, removed(json!({}))], 0]));
+        if let Some(damaged) = payload.get_mut(at) {
+            *damaged = byte;
+        }
+        for (_, event) in Batch::read(&payload).unwrap_or_default().events {
+            if let KvEvent::Stored(blocks) = event {
+                prop_assert!(blocks.block_tokens >= 1 && !blocks.hashes.is_empty());
+                prop_assert_eq!(blocks.tokens.len(), blocks.hashes.len() * blocks.block_tokens as usize);
+                prop_assert!(blocks.extras.is_empty() || blocks.extras.len() == blocks.hashes.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What vLLM 0.32 published, byte for byte, against the same batches as its recorder decoded them.
+
+use std::path::Path;
+
+use super::*;
+
+/// Batches the recordings hold at least; fewer means that files are missing.
+const BATCHES_MIN: usize = 36;
+
+#[test]
+fn every_recorded_batch_is_read_as_it_was_recorded() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/vllm-0.32/kv-events");
+    let mut batches = 0;
+    for file in std::fs::read_dir(&folder).expect("the recordings are vendored") {
+        let path = file.expect("readable").path();
+        let recording: Value =
+            serde_json::from_slice(&std::fs::read(&path).expect("readable")).expect("JSON");
+        let mut groups = Groups::default();
+        for frames in recording["frames"].as_array().expect("a list") {
+            let Some(decoded) = frames.get("decoded") else { continue };
+            let payload = frames["frames_hex"].as_array().expect("a list").last().expect("a payload");
+            let found = shown(&hex(payload.as_str().expect("hex")), &mut groups);
+            let expected: Vec<String> =
+                decoded[1].as_array().expect("events").iter().map(expected_event).collect();
+            assert_eq!(found, expected.join("; "), "{}", path.display());
+            batches += 1;
+        }
+    }
+    assert!(batches >= BATCHES_MIN, "only {batches} batches");
+}
+
+/// The line of [`shown_event`], made from the recorder's JSON.
+fn expected_event(event: &Value) -> String {
+    let tier = event["medium"].as_str().map(|_| "Gpu").unwrap_or_default();
+    match event["type"].as_str().expect("a tag") {
+        "AllBlocksCleared" => "cleared".to_owned(),
+        "BlockRemoved" => format!("removed {} {tier}", list(&event["block_hashes"])),
+        "BlockStored" => {
+            let (tokens, size) = (list(&event["token_ids"]), &event["block_size"]);
+            let mut text = format!("stored {} {tokens}/{size} {tier}", list(&event["block_hashes"]));
+            if let Some(parent) = event["parent_block_hash"].as_u64() {
+                write!(text, " after {parent}").expect("a String takes all");
+            }
+            let adapter = event["lora_name"].as_str();
+            if let Some(adapter) = adapter {
+                write!(text, " adapter={adapter} load={}", event["lora_id"]).expect("a String takes all");
+            }
+            let (mut salt, mut media) = (String::new(), String::new());
+            for (at, keys) in event["extra_keys"].as_array().expect("a list").iter().enumerate() {
+                let keys = keys.as_array().map(Vec::as_slice).unwrap_or_default();
+                for key in keys.iter().skip(usize::from(adapter.is_some())) {
+                    match key {
+                        Value::String(key) => salt = format!(" salt={key}"),
+                        pair => {
+                            let identifier = pair[0].as_str().expect("an identifier");
+                            write!(media, " {at}:{identifier}@{}", pair[1]).expect("a String takes all");
+                        }
+                    }
+                }
+            }
+            text + &salt + &media
+        }
+        other => panic!("a recorded {other}"),
+    }
+}
+
+fn list(numbers: &Value) -> String {
+    let numbers = numbers.as_array().expect("a list").iter().map(|number| number.as_u64().expect("unsigned"));
+    format!("{:?}", numbers.collect::<Vec<_>>())
+}
+
+fn hex(text: &str) -> Vec<u8> {
+    let digits = |at| u8::from_str_radix(&text[at..at + 2], 16).expect("hex");
+    (0..text.len()).step_by(2).map(digits).collect()
+}

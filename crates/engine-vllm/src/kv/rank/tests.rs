@@ -1,0 +1,259 @@
+mod publisher;
+
+use futures_util::StreamExt;
+use serde_json::json;
+use tito_engine::KvFeed;
+use tokio::time::timeout;
+
+use self::publisher::{Layout, Publisher};
+use super::*;
+use crate::kv::batch::pack::pack;
+
+/// Longest a test waits for one piece of news.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn timing() -> Timing {
+    Timing {
+        connect: Duration::from_secs(5),
+        settle: Duration::from_millis(20),
+        replay_silence: Duration::from_millis(300),
+        replay: Duration::from_secs(10),
+        reconnect: (Duration::from_millis(5), Duration::from_millis(20)),
+        unsubscribed: Duration::from_millis(200),
+    }
+}
+
+/// A batch that stores one block named after `name`.
+fn stored(name: u64) -> Bytes {
+    pack(&json!([1, [{"type": "BlockStored", "block_hashes": [name], "parent_block_hash": null,
+        "token_ids": [1, 2], "block_size": 2, "lora_id": null, "medium": "GPU", "lora_name": null}], 0]))
+    .into()
+}
+
+fn cleared() -> Bytes {
+    pack(&json!([1, [{"type": "AllBlocksCleared"}], 0])).into()
+}
+
+fn feed(source: Source) -> KvFeed {
+    crate::kv::feed(&WorkerId::new("w"), vec![source], &timing())
+}
+
+/// The next news that is not about counters, in short.
+async fn news(feed: &mut KvFeed) -> String {
+    loop {
+        let update = timeout(PATIENCE, feed.next()).await.expect("news in time").expect("never ends");
+        match update.news {
+            KvNews::Counters(_) => {}
+            KvNews::Events(events) => {
+                let names = events.iter().map(|event| match event {
+                    KvEvent::Stored(blocks) => format!("+{}", blocks.hashes[0].0),
+                    KvEvent::Removed { hashes, .. } => format!("-{}", hashes[0].0),
+                    KvEvent::Cleared => "cleared".to_owned(),
+                });
+                return names.collect::<Vec<_>>().join(" ");
+            }
+            KvNews::Partial(why) => return format!("partial: {why}"),
+            KvNews::Complete => return "complete".to_owned(),
+            KvNews::MediaInexact(why) => return format!("inexact: {why}"),
+        }
+    }
+}
+
+/// News, one after the other.
+#[track_caller]
+fn expect<'a>(feed: &'a mut KvFeed, expected: &'a [&'a str]) -> impl Future<Output = ()> + 'a {
+    let caller = std::panic::Location::caller();
+    async move {
+        for expected in expected {
+            assert_eq!(news(feed).await, *expected, "asked at {caller}");
+        }
+    }
+}
+
+/// Reads until these counters are told.
+async fn counted(feed: &mut KvFeed, what: impl Fn(&KvCounters) -> bool) -> KvCounters {
+    loop {
+        let update = timeout(PATIENCE, feed.next()).await.expect("counters in time").expect("never ends");
+        if let KvNews::Counters(counters) = update.news
+            && what(&counters)
+        {
+            return counters;
+        }
+    }
+}
+
+/// Batches of the burst: well over what the sockets between the two can hold.
+const BURST: u64 = 5_000;
+
+#[tokio::test]
+async fn a_burst_arrives_whole_and_in_order() {
+    let mut publisher = Publisher::start(Layout::Topic).await;
+    let mut feed = feed(publisher.source());
+    expect(&mut feed, &["complete"]).await;
+    let publishing = async {
+        for name in 0..BURST {
+            publisher.publish(stored(name)).await;
+            tokio::task::yield_now().await;
+        }
+    };
+    let reading = async {
+        for name in 0..BURST {
+            assert_eq!(news(&mut feed).await, format!("+{name}"));
+        }
+    };
+    tokio::join!(publishing, reading);
+}
+
+#[tokio::test]
+async fn a_late_subscriber_replays_history_and_joins_the_live_batches() {
+    for layout in [Layout::Topic, Layout::NoTopic] {
+        let mut publisher = Publisher::start(layout).await;
+        publisher.publish(stored(1)).await;
+        publisher.publish(stored(2)).await;
+        let mut feed = feed(publisher.source());
+        expect(&mut feed, &["+1", "+2", "complete"]).await;
+        publisher.publish(stored(3)).await;
+        expect(&mut feed, &["+3"]).await;
+        publisher.publish(cleared()).await;
+        expect(&mut feed, &["cleared"]).await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_published_yet_is_a_whole_history() {
+    let mut publisher = Publisher::start(Layout::Topic).await;
+    let mut feed = feed(publisher.source());
+    expect(&mut feed, &["complete"]).await;
+    publisher.publish(stored(1)).await;
+    expect(&mut feed, &["+1"]).await;
+}
+
+#[tokio::test]
+async fn a_gap_is_filled_by_a_replay_and_nothing_is_applied_twice() {
+    let mut publisher = Publisher::start(Layout::Topic).await;
+    let mut feed = feed(publisher.source());
+    expect(&mut feed, &["complete"]).await;
+    publisher.publish(stored(1)).await;
+    expect(&mut feed, &["+1"]).await;
+    publisher.lose(stored(2)).await;
+    publisher.lose(stored(3)).await;
+    publisher.publish(stored(4)).await;
+    publisher.repeat(1).await;
+    publisher.publish(stored(5)).await;
+    expect(&mut feed, &["+2", "+3", "+4", "+5"]).await;
+    publisher.publish(stored(6)).await;
+    let counters = counted(&mut feed, |counters| counters.batches == 6).await;
+    assert_eq!((counters.gaps, counters.replays, counters.restarts), (1, 2, 0), "{counters:?}");
+    assert!(counters.duplicates >= 1 && counters.unreadable == 0, "{counters:?}");
+}
+
+#[tokio::test]
+async fn history_that_the_buffer_forgot_is_partial_until_all_is_cleared() {
+    let mut publisher = Publisher::start(Layout::Topic).await;
+    for name in 0..4 {
+        publisher.publish(stored(name)).await;
+    }
+    publisher.forget(2);
+    let mut feed = feed(publisher.source());
+    expect(&mut feed, &["partial: the engine's replay buffer begins at batch 2", "+2", "+3"]).await;
+    publisher.publish(cleared()).await;
+    expect(&mut feed, &["cleared", "complete"]).await;
+}
+
+#[tokio::test]
+async fn a_publisher_that_restarts_starts_the_rank_over() {
+    let mut publisher = Publisher::start(Layout::Topic).await;
+    publisher.publish(stored(1)).await;
+    publisher.publish(stored(2)).await;
+    let mut feed = feed(publisher.source());
+    expect(&mut feed, &["+1", "+2", "complete"]).await;
+    let mut publisher = publisher.restart().await;
+    publisher.publish(stored(7)).await;
+    publisher.publish(stored(8)).await;
+    publisher.publish(stored(9)).await;
+    let restarted = "partial: the engine's event publisher restarted";
+    expect(&mut feed, &[restarted, "+7", "+8", "+9", "complete"]).await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_costs_the_rank_its_history_and_never_the_feed() {
+    let mut publisher = Publisher::start(Layout::Topic).await;
+    let mut feed = feed(publisher.source());
+    expect(&mut feed, &["complete"]).await;
+    publisher.publish(stored(1)).await;
+    publisher.publish(Bytes::from_static(b"\xc1garbage")).await;
+    publisher.raw(&[b"kv", &[1, 2, 3], b"x"]).await;
+    publisher.publish(stored(2)).await;
+    expect(&mut feed, &["+1", "partial: batch 1 could not be read", "+2"]).await;
+    let counters = counted(&mut feed, |counters| counters.batches == 3).await;
+    assert_eq!(counters.unreadable, 2, "{counters:?}");
+}
+
+#[tokio::test]
+async fn without_a_replay_endpoint_the_first_batch_tells_whether_history_is_whole() {
+    let mut publisher = Publisher::start(Layout::Topic).await;
+    let source = || Source { replay: None, ..publisher.source() };
+    let (mut early, mut late) = (feed(source()), feed(source()));
+    publisher.publish_until(stored(1), expect(&mut early, &["+1", "complete"])).await;
+    let unknown = "partial: no replay was answered, so batches may be missing";
+    publisher.publish_until(stored(2), expect(&mut late, &[unknown, "+2"])).await;
+    expect(&mut early, &["+2"]).await;
+    publisher.lose(stored(3)).await;
+    publisher.publish(stored(4)).await;
+    expect(&mut early, &["partial: batches before 3 are missing and could not be replayed", "+4"]).await;
+}
+
+#[tokio::test]
+async fn a_replay_that_is_never_answered_is_given_up() {
+    let mut publisher = Publisher::start(Layout::Silent).await;
+    publisher.publish(stored(1)).await;
+    let mut feed = feed(publisher.source());
+    expect(&mut feed, &["partial: no replay was answered, so batches may be missing"]).await;
+    publisher.publish(stored(2)).await;
+    expect(&mut feed, &["+2"]).await;
+}
+
+#[tokio::test]
+async fn an_engine_that_cannot_be_subscribed_to_is_not_believed_until_it_can() {
+    let publisher = Publisher::start(Layout::Topic).await;
+    let source = publisher.source();
+    let gone = publisher.stop().await;
+    let mut feed = feed(source);
+    expect(&mut feed, &["partial: no subscription to the engine's KV events"]).await;
+    let _back = gone.start().await;
+    expect(&mut feed, &["complete"]).await;
+}
+
+#[tokio::test]
+async fn an_engine_that_connects_finds_us_listening() {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    let port = listener.local_addr().expect("bound").port();
+    drop(listener);
+    let mut publisher = Publisher::start(Layout::Topic).await;
+    let events = Endpoint::Listen { host: "127.0.0.1".to_owned(), port };
+    let mut feed = feed(Source { events, ..publisher.source() });
+    let connecting = publisher.connect(port);
+    let complete = expect(&mut feed, &["complete"]);
+    tokio::join!(connecting, complete);
+    publisher.publish(stored(1)).await;
+    expect(&mut feed, &["+1"]).await;
+}
+
+#[tokio::test]
+async fn an_address_that_the_engine_bound_after_all_is_connected_to() {
+    let mut publisher = Publisher::start(Layout::Topic).await;
+    publisher.publish(stored(1)).await;
+    let source = publisher.source();
+    let Endpoint::Tcp { host, port } = source.events else { panic!("the publisher listens") };
+    let mut feed = feed(Source { events: Endpoint::Listen { host, port }, ..source });
+    expect(&mut feed, &["+1", "complete"]).await;
+}
+
+#[tokio::test]
+async fn dropping_the_feed_closes_its_sockets() {
+    let mut publisher = Publisher::start(Layout::Topic).await;
+    let mut feed = feed(publisher.source());
+    expect(&mut feed, &["complete"]).await;
+    drop(feed);
+    publisher.left().await;
+}

@@ -1,0 +1,110 @@
+use crate::{Adapter, KvCounters, Pixels, WorkerId};
+
+/// One worker as an operator sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkerReport {
+    /// Name.
+    pub id: WorkerId,
+    /// `ready`, `unreachable` or `refused`.
+    pub state: &'static str,
+    /// Why it is not ready.
+    pub reason: Option<String>,
+    /// What it said about itself when last reached; absent before that.
+    pub engine: Option<EngineReport>,
+    /// One per data-parallel rank behind its address; empty while it is not ready.
+    pub targets: Vec<TargetReport>,
+}
+
+/// What an engine said about itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EngineReport {
+    /// Release.
+    pub version: String,
+    /// Changes with the process.
+    pub instance: String,
+    /// Served names, the primary one first.
+    pub models: Vec<String>,
+    /// Loaded adapters, by name.
+    pub adapters: Vec<Adapter>,
+    /// Whether media are accepted.
+    pub multimodal: bool,
+    /// What it expects inside media features, where the operator stated it.
+    pub pixels: Option<Pixels>,
+    /// Data-parallel ranks of the whole deployment.
+    pub data_parallel_size: u32,
+}
+
+/// One (worker, rank).
+#[derive(Debug, Clone, PartialEq)]
+pub struct TargetReport {
+    /// Global data-parallel rank.
+    pub rank: u32,
+    /// KV room in tokens.
+    pub capacity_tokens: u64,
+    /// What this process has sent to it and not seen end.
+    pub load: LoadReport,
+    /// What is known of its block table.
+    pub index: IndexReport,
+}
+
+/// Work in flight on one target, as this process counts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LoadReport {
+    /// Continuations in flight.
+    pub in_flight: u64,
+    /// Prompt tokens not known to be computed yet.
+    pub prefill_tokens: u64,
+    /// Tokens held by requests that are past their prefill.
+    pub decode_tokens: u64,
+}
+
+/// What is known of one target's block table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexReport {
+    /// `complete`, `partial` or `off`.
+    pub state: &'static str,
+    /// Why it is not complete.
+    pub reason: Option<String>,
+    /// Tokens per indexed block.
+    pub block_tokens: u32,
+    /// Blocks in device memory, host memory and storage.
+    pub blocks: [u64; 3],
+    /// Why media requests are matched only up to their first image, video or audio; absent when they match exactly.
+    pub media_inexact: Option<String>,
+    /// What the feed has counted.
+    pub counters: KvCounters,
+}
+
+/// Where one request would go, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RouteReport {
+    /// Name of the policy.
+    pub policy: String,
+    /// Tokens of the prompt.
+    pub prompt_tokens: u64,
+    /// The target it would go to; absent when it would wait or be refused.
+    pub chosen: Option<(WorkerId, u32)>,
+    /// Why none was chosen.
+    pub reason: Option<String>,
+    /// Every target that serves the model.
+    pub candidates: Vec<CandidateReport>,
+}
+
+/// One target as the choice sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CandidateReport {
+    /// Worker.
+    pub worker: WorkerId,
+    /// Global data-parallel rank.
+    pub rank: u32,
+    /// Leading prompt tokens its block table holds, on any tier.
+    pub overlap_tokens: u64,
+    /// Leading prompt tokens it is expected to hold once what was sent to it has run.
+    pub predicted_tokens: u64,
+    /// Its load.
+    pub load: LoadReport,
+    /// Lower is better; tokens of prefill, or what the policy counts.
+    pub cost: f64,
+    /// Why it cannot be chosen.
+    pub excluded: Option<String>,
+}
