@@ -14,7 +14,7 @@ mod tests;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockHash(pub u64);
 
-/// A run of new cached blocks of one request.
+/// A run of new cached blocks of one request. The parent is cached: a prefix never loses its start first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredBlocks {
     /// Whose tokens they hold.
@@ -150,14 +150,14 @@ impl BlockPool {
         Some(index)
     }
 
-    /// Makes a full block findable. False if its content is cached in another block already.
-    pub(crate) fn register(&mut self, index: BlockIndex, hash: BlockHash) -> bool {
-        if self.cached.contains_key(&hash) {
-            return false;
+    /// Makes a full block findable, or says which other block has the same content already.
+    pub(crate) fn register(&mut self, index: BlockIndex, hash: BlockHash) -> Result<(), BlockIndex> {
+        if let Some(&other) = self.cached.get(&hash) {
+            return Err(other);
         }
         self.cached.insert(hash, index);
         self.blocks[index as usize].hash = Some(hash);
-        true
+        Ok(())
     }
 
     /// Gives a reference back. A block without content is taken again first, a cached one last.

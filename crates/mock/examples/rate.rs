@@ -1,10 +1,11 @@
 //! How many calls of 512 ids in and 16 out an instant mock serves over loopback, client included:
-//! `cargo run --release -p tito-mock --example rate -- [unary|stream] [concurrency] [calls]`.
+//! `cargo run --release -p tito-mock --example rate -- [unary|stream] [concurrency] [calls] [kv]`. With `kv` it
+//! publishes KV events meanwhile.
 
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use tito_mock::MockConfig;
+use tito_mock::{KvEventsConfig, MockConfig};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
@@ -27,9 +28,15 @@ async fn main() -> Result<(), Failure> {
     };
     let stream = arguments.first().is_some_and(|mode| mode == "stream");
     let (concurrency, calls) = (number(1, 64)?.max(1), number(2, 50_000)?);
-    let mock = MockConfig { max_num_seqs: 1024, max_num_batched_tokens: 16_384, ..MockConfig::new() }
-        .build()
-        .await?;
+    let events = KvEventsConfig {
+        enable_kv_cache_events: true,
+        endpoint: "tcp://*:0".to_owned(),
+        ..KvEventsConfig::default()
+    };
+    let kv_events = arguments.get(3).is_some_and(|wish| wish == "kv").then_some(events);
+    let sizes = MockConfig { max_num_seqs: 1024, max_num_batched_tokens: 16_384, ..MockConfig::new() };
+    // A pool that forgets, so that blocks are stored all the time.
+    let mock = MockConfig { num_gpu_blocks: 2048, kv_events, ..sizes }.build().await?;
     let address = mock.grpc_addr();
     let stop = CancellationToken::new();
     let mut serving = JoinSet::new();

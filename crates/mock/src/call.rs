@@ -20,7 +20,7 @@ use crate::frame::Frame;
 use crate::instance::Instance;
 use crate::journal::AbortCause;
 
-mod admit;
+pub(crate) mod admit;
 
 /// A request that is in the engine's hands.
 #[derive(Debug)]

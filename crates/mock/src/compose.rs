@@ -109,7 +109,7 @@ impl Composer {
             info.token_ids.clone_from(prompt);
         }
         if let Some(candidates) = &response.prompt_logprobs {
-            logprobs::of_prompt(&self.instance.model, self.plan.adapter, prompt, candidates, &mut info);
+            logprobs::of_prompt(&self.instance.model, &self.plan, candidates, &mut info);
         }
         info
     }

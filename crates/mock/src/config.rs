@@ -10,11 +10,15 @@ use crate::faults::FaultSpec;
 
 mod check;
 mod kv_events;
+mod kv_style;
+mod multimodal;
 #[cfg(test)]
 mod tests;
 
 pub use check::ConfigError;
 pub use kv_events::KvEventsConfig;
+pub use kv_style::{EventEncoding, HashAlgorithm, KvStyle, ReplayLayout};
+pub use multimodal::Multimodal;
 
 /// Where the ids of a vocabulary lie. Ids below 256 are bytes, ids from `special_from` up are special.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,7 +85,7 @@ pub struct MockConfig {
     pub max_model_len: u32,
     /// Tokens per KV block.
     pub block_size: u32,
-    /// KV blocks per rank. Flag `--num-gpu-blocks-override`.
+    /// KV blocks per rank, one of which holds nothing, as in vLLM. Flag `--num-gpu-blocks-override`.
     pub num_gpu_blocks: u32,
     /// Most sequences that run at once, per rank.
     pub max_num_seqs: u32,
@@ -95,12 +99,19 @@ pub struct MockConfig {
     pub data_parallel_start_rank: u32,
     /// Ranks that this mock owns; `None` means all from the start rank up.
     pub data_parallel_size_local: Option<u32>,
-    /// KV events as configured; reported by discovery.
+    /// KV events as configured: published, and reported by discovery. `*` in an endpoint is the address of
+    /// [`MockConfig::grpc_listen`], and port 0 a free one.
     pub kv_events: Option<KvEventsConfig>,
+    /// How KV events are spelled.
+    pub kv_style: KvStyle,
+    /// How media are taken; `None` is a model for text only.
+    pub multimodal: Option<Multimodal>,
     /// Whether adapters can be loaded.
     pub enable_lora: bool,
     /// Adapters in one batch, as reported.
     pub max_loras: u32,
+    /// Adapters loaded from the start, by name and path, which is not looked at. Flag `--lora-modules`.
+    pub lora_modules: Vec<(String, String)>,
     /// Adapters on disk must lie below one of these. vLLM's `VLLM_RUNTIME_LORA_ALLOWED_PATH_PREFIXES`.
     pub lora_path_prefixes: Vec<PathBuf>,
     /// Backend of weight transfer, such as `nccl`; `None` means off.
@@ -165,8 +176,11 @@ impl MockConfig {
             data_parallel_start_rank: 0,
             data_parallel_size_local: None,
             kv_events: None,
+            kv_style: KvStyle::default(),
+            multimodal: None,
             enable_lora: false,
             max_loras: 1,
+            lora_modules: Vec::new(),
             lora_path_prefixes: Vec::new(),
             weight_transfer_backend: None,
             draft_weight_updates: false,
@@ -211,12 +225,13 @@ impl MockConfig {
     pub(crate) fn sim_config(&self) -> SimConfig {
         SimConfig {
             block_tokens: self.block_size,
-            blocks: self.num_gpu_blocks,
+            // vLLM keeps one for itself.
+            blocks: self.num_gpu_blocks.saturating_sub(1),
             max_sequence_tokens: self.max_model_len,
             max_running: self.max_num_seqs,
             max_step_tokens: self.max_num_batched_tokens,
             max_waiting: self.max_live_requests,
-            kv_events: false,
+            kv_events: self.kv_events.as_ref().is_some_and(KvEventsConfig::is_published),
             timing: self.timing,
         }
     }

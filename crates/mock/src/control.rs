@@ -12,7 +12,7 @@ mod weights;
 pub(crate) use weights::{WeightError, Weights};
 
 /// Adapters that may be loaded at once.
-const ADAPTERS_MAX: usize = 4096;
+pub(crate) const ADAPTERS_MAX: usize = 4096;
 
 /// A part of the engine that sleeps and wakes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,9 +43,9 @@ pub(crate) struct Adapter {
 }
 
 impl Adapter {
-    /// What distinguishes its output and its cache from all others, also under the same name.
-    pub(crate) fn key(&self, name: &str) -> u64 {
-        fold(hash_bytes(name.as_bytes()), self.id as u64)
+    /// What distinguishes its output and its cache from all others: as in vLLM 0.32, its name and its path.
+    pub(crate) fn key_of(name: &str, source_path: &str) -> u64 {
+        fold(hash_bytes(name.as_bytes()), hash_bytes(source_path.as_bytes()))
     }
 }
 
@@ -80,14 +80,18 @@ impl State {
 }
 
 impl ControlState {
-    pub(crate) fn new() -> Self {
-        let state = State {
+    /// The state at the start, with adapters of a name and a path each. There are no more of them than may be.
+    pub(crate) fn new(adapters: &[(String, String)]) -> Self {
+        let mut state = State {
             adapters: BTreeMap::new(),
             next_adapter_id: 1,
             paused: false,
             asleep: BTreeSet::new(),
             weights: Weights::new(),
         };
+        for (name, source_path) in adapters.iter().take(ADAPTERS_MAX) {
+            state.load(name.clone(), source_path.clone());
+        }
         Self { serial: tokio::sync::Mutex::new(()), state: Mutex::new(state) }
     }
 

@@ -10,6 +10,7 @@ use tito_engine_sim::{Finish, PauseMode, RequestId, SimRequest, Stats, StepToken
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::journal::{AbortCause, JournalEntry};
+use crate::kv::Origin;
 
 mod run;
 
@@ -50,6 +51,8 @@ pub(crate) enum Delivery {
 #[derive(Debug)]
 pub(crate) struct Submission {
     pub(crate) request: SimRequest,
+    /// What its blocks are told apart by in KV events.
+    pub(crate) origin: Arc<Origin>,
     pub(crate) delivery: Delivery,
     pub(crate) entry: Arc<JournalEntry>,
     /// As long as the request's output: a send never waits.

@@ -70,6 +70,42 @@ pub enum Fault {
         /// Output tokens delivered before.
         at_token: u32,
     },
+    /// A batch of KV events goes wrong on its way; replays still have it.
+    KvFrame {
+        /// The global rank; `None` is every one.
+        rank: Option<u32>,
+        /// First sequence number that it happens to.
+        at_seq: u64,
+        /// What happens.
+        frame: FrameFault,
+    },
+    /// Replays of KV events are answered late.
+    KvReplayDelay {
+        /// The global rank; `None` is every one.
+        rank: Option<u32>,
+        /// How late.
+        delay: Duration,
+    },
+    /// Replays of KV events are not answered.
+    KvReplaySilent {
+        /// The global rank; `None` is every one.
+        rank: Option<u32>,
+    },
+}
+
+/// What happens to a batch of KV events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrameFault {
+    /// It is not sent.
+    Drop,
+    /// It is sent twice.
+    Duplicate,
+    /// It changes places with the next one.
+    Reorder,
+    /// Some bits of it are flipped: it cannot be decoded.
+    Corrupt,
+    /// Its sequence number is cut to four bytes.
+    TruncateSeq,
 }
 
 /// How a frame is wrong.
@@ -85,14 +121,21 @@ pub enum BadFrame {
     Index,
 }
 
+impl Fault {
+    /// Whether it is about KV events and not about requests.
+    fn is_kv(&self) -> bool {
+        matches!(self, Self::KvFrame { .. } | Self::KvReplayDelay { .. } | Self::KvReplaySilent { .. })
+    }
+}
+
 /// A fault with the requests it is for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FaultSpec {
     /// What goes wrong.
     pub fault: Fault,
-    /// Only for request ids that contain this. Not for [`Fault::Refuse`] and [`Fault::Drain`].
+    /// Only for request ids that contain this. Not for [`Fault::Refuse`], [`Fault::Drain`] and KV events.
     pub request: Option<String>,
-    /// For so many requests; `None` is all of them.
+    /// For so many requests, batches or replays; `None` is all of them.
     pub count: Option<u32>,
 }
 
@@ -103,7 +146,7 @@ impl FaultSpec {
     }
 
     /// Parses one JSON object, as the control route takes it: `kind`, what the kind takes, and, except for `refuse`
-    /// and `drain`, `request` (a part of the request id) and `count`.
+    /// and `drain`, `count`; faults of requests also take `request` (a part of the request id).
     ///
     /// | kind | takes |
     /// |---|---|
@@ -113,6 +156,9 @@ impl FaultSpec {
     /// | `bad_frame` | `at_token`, `frame`: `malformed`, `token_count`, `missing_finish`, `index` |
     /// | `logprob` | `at_token`, `value`: `nan`, `-inf`, `inf` |
     /// | `refuse`, `drain` | nothing |
+    /// | `kv_frame` | `rank`, `at_seq`, `frame`: `drop`, `duplicate`, `reorder`, `corrupt`, `truncate_seq` |
+    /// | `kv_replay_delay` | `rank`, `delay_ms` |
+    /// | `kv_replay_silent` | `rank` |
     pub fn parse(json: &str) -> Result<Self, FaultError> {
         spec::parse(json)
     }
@@ -189,6 +235,9 @@ impl Faults {
         let mut active = self.active.lock().unwrap_or_else(PoisonError::into_inner);
         for fault in &mut active.faults {
             let spec = &mut fault.spec;
+            if spec.fault.is_kv() {
+                continue;
+            }
             let named = spec.request.as_ref().is_none_or(|part| request_id.contains(part.as_str()));
             if !named || spec.count == Some(0) {
                 continue;
@@ -196,10 +245,58 @@ impl Faults {
             effects.add(&spec.fault);
             spec.count = spec.count.map(|count| count - 1);
         }
-        active.faults.retain(|fault| fault.spec.count != Some(0));
-        self.set.store(active.faults.len(), Ordering::Release);
+        self.forget_spent(&mut active);
         effects
     }
+
+    /// What happens to a batch of KV events: the first fault that was set for it.
+    pub(crate) fn take_frame(&self, of_rank: u32, seq: u64) -> Option<FrameFault> {
+        self.take_first(|fault| match fault {
+            Fault::KvFrame { rank, at_seq, frame } if is_of(*rank, of_rank) && seq >= *at_seq => Some(*frame),
+            _ => None,
+        })
+    }
+
+    /// What happens to a replay: it is not answered if any fault says so, else it takes the first delay.
+    pub(crate) fn take_replay(&self, of_rank: u32) -> ReplayEffect {
+        let silent = self.take_first(|fault| match fault {
+            Fault::KvReplaySilent { rank } if is_of(*rank, of_rank) => Some(()),
+            _ => None,
+        });
+        let delay = self.take_first(|fault| match fault {
+            Fault::KvReplayDelay { rank, delay } if is_of(*rank, of_rank) => Some(*delay),
+            _ => None,
+        });
+        ReplayEffect { silent: silent.is_some(), delay: delay.unwrap_or_default() }
+    }
+
+    fn take_first<T>(&self, effect: impl Fn(&Fault) -> Option<T>) -> Option<T> {
+        if self.set.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let mut active = self.active.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = active.faults.iter_mut().filter(|fault| fault.spec.count != Some(0));
+        let (fault, found) = left.find_map(|fault| effect(&fault.spec.fault).map(|found| (fault, found)))?;
+        fault.spec.count = fault.spec.count.map(|count| count - 1);
+        self.forget_spent(&mut active);
+        Some(found)
+    }
+
+    fn forget_spent(&self, active: &mut Active) {
+        active.faults.retain(|fault| fault.spec.count != Some(0));
+        self.set.store(active.faults.len(), Ordering::Release);
+    }
+}
+
+fn is_of(chosen: Option<u32>, rank: u32) -> bool {
+    chosen.is_none_or(|chosen| chosen == rank)
+}
+
+/// What goes wrong with one replay.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ReplayEffect {
+    pub(crate) silent: bool,
+    pub(crate) delay: Duration,
 }
 
 /// Everything that goes wrong with one call.
@@ -235,8 +332,12 @@ impl Effects {
             Fault::Slow { delay } => self.pace = self.pace.max(*delay),
             Fault::BadFrame { at_token, frame } => self.frame = Some((*at_token, *frame)),
             Fault::Logprob { at_token, value } => self.logprob = Some((*at_token, *value)),
-            // These hold for all calls at once: see `Doors`.
-            Fault::Refuse | Fault::Drain => {}
+            // These hold for all calls at once (see `Doors`), or for none.
+            Fault::Refuse
+            | Fault::Drain
+            | Fault::KvFrame { .. }
+            | Fault::KvReplayDelay { .. }
+            | Fault::KvReplaySilent { .. } => {}
         }
     }
 

@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
 use tito_engine_sim::{Model, RequestId};
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-use crate::config::MockConfig;
+use crate::config::{KvEventsConfig, MockConfig};
 use crate::control::ControlState;
 use crate::engine::{Command, Engine};
 use crate::faults::Faults;
 use crate::journal::{AbortCause, Journal};
+use crate::kv::Log;
 use crate::lifecycle::Lifecycle;
 
 /// One mock engine.
@@ -29,6 +31,10 @@ pub(crate) struct Instance {
     pub(crate) lifecycle: Lifecycle,
     /// One permit per call alive.
     pub(crate) slots: Arc<Semaphore>,
+    /// Settings of KV events per owned rank, with the ports that were bound. Empty when there are none.
+    pub(crate) kv_sources: Vec<KvEventsConfig>,
+    /// What each owned rank has published. Empty when events are not published.
+    pub(crate) kv_logs: Vec<Arc<Log>>,
     /// What discovery calls this engine; a restart has another one.
     pub(crate) identity: String,
     /// Seconds since the Unix epoch.
@@ -36,7 +42,7 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    pub(crate) fn new(config: MockConfig) -> Self {
+    pub(crate) fn new(config: MockConfig, kv_sources: Vec<KvEventsConfig>, kv_logs: Vec<Arc<Log>>) -> Self {
         let model = Arc::new(Model::new(config.model_config()));
         let engines = config.owned_ranks().map(|rank| Arc::new(Engine::new(rank))).collect();
         let faults = Faults::default();
@@ -47,10 +53,12 @@ impl Instance {
             model,
             engines,
             calls: Calls::default(),
-            control: ControlState::new(),
+            control: ControlState::new(&config.lora_modules),
             faults,
             journal: Journal::new(config.journal_requests),
             lifecycle: Lifecycle::new(),
+            kv_sources,
+            kv_logs,
             slots: Arc::new(Semaphore::new(config.max_live_requests as usize)),
             identity: config.instance_id.clone().unwrap_or_else(|| Uuid::new_v4().simple().to_string()),
             created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
@@ -80,6 +88,18 @@ impl Instance {
     pub(crate) fn least_loaded(&self) -> &Arc<Engine> {
         let least = self.engines.iter().min_by_key(|engine| engine.in_flight());
         least.expect("a configuration without ranks is refused")
+    }
+
+    /// What a global rank has published, if it publishes.
+    pub(crate) fn kv_log(&self, rank: u32) -> Option<&Log> {
+        let index = rank.checked_sub(self.config.data_parallel_start_rank)? as usize;
+        self.kv_logs.get(index).map(Arc::as_ref)
+    }
+
+    /// The topic of KV events.
+    pub(crate) fn kv_topic(&self) -> Bytes {
+        let topic = self.config.kv_events.as_ref().map_or("", |events| &events.topic);
+        Bytes::copy_from_slice(topic.as_bytes())
     }
 
     /// The id under which a rank's KV transfers run.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use prost::Message;
 use vllm_proto::GenerateRequest;
 
 #[cfg(test)]
@@ -11,6 +12,8 @@ mod tests;
 
 /// Prompt tokens that all kept requests may hold together.
 const PROMPT_TOKENS_MAX: usize = 4 << 20;
+/// Bytes that the media of all kept requests may take together.
+const MEDIA_BYTES_MAX: usize = 64 << 20;
 
 /// How far a request has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,6 +172,11 @@ pub(crate) struct Journal {
 struct Kept {
     entries: VecDeque<Arc<JournalEntry>>,
     prompt_tokens: usize,
+    media_bytes: usize,
+}
+
+fn media_bytes(request: &GenerateRequest) -> usize {
+    request.media.iter().map(Message::encoded_len).sum()
 }
 
 impl Journal {
@@ -180,9 +188,14 @@ impl Journal {
     pub(crate) fn add(&self, entry: Arc<JournalEntry>) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.prompt_tokens += entry.prompt_tokens as usize;
+        kept.media_bytes += media_bytes(&entry.request);
         kept.entries.push_back(entry);
-        while kept.entries.len() > self.requests_max || kept.prompt_tokens > PROMPT_TOKENS_MAX {
+        while kept.entries.len() > self.requests_max
+            || kept.prompt_tokens > PROMPT_TOKENS_MAX
+            || kept.media_bytes > MEDIA_BYTES_MAX
+        {
             let Some(oldest) = kept.entries.pop_front() else { break };
+            kept.media_bytes -= media_bytes(&oldest.request);
             kept.prompt_tokens -= oldest.prompt_tokens as usize;
         }
     }

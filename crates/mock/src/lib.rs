@@ -16,6 +16,7 @@ mod grpc;
 mod instance;
 mod journal;
 mod knobs;
+mod kv;
 mod lifecycle;
 mod listen;
 mod mock;
@@ -24,8 +25,12 @@ mod text;
 mod transfer;
 mod validate;
 
-pub use config::{ConfigError, GenerationConfig, KvEventsConfig, MockConfig, TlsFiles, Vocabulary};
-pub use faults::{ActiveFault, BadFrame, FAULTS_MAX, Fault, FaultError, FaultSpec};
+pub use config::{
+    ConfigError, EventEncoding, GenerationConfig, HashAlgorithm, KvEventsConfig, KvStyle, MockConfig,
+    Multimodal, ReplayLayout, TlsFiles, Vocabulary,
+};
+pub use faults::{ActiveFault, BadFrame, FAULTS_MAX, Fault, FaultError, FaultSpec, FrameFault};
 pub use journal::{AbortCause, JournalEntry, RequestState};
+pub use kv::{EndpointError, KvBindError, KvState};
 pub use mock::{BuildError, Exit, Mock, MockHandle, RunError};
 pub use tito_engine_sim::Timing;

@@ -11,14 +11,17 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 use tonic_health::pb::health_server::HealthServer;
+use vllm_proto::GenerateRequest;
 use vllm_proto::control_server::ControlServer;
 
-use crate::config::{ConfigError, MockConfig, TlsFiles};
-use crate::engine::EngineTask;
+use crate::call::admit;
+use crate::config::{ConfigError, KvEventsConfig, KvStyle, MockConfig, TlsFiles};
+use crate::engine::{Engine, EngineTask};
 use crate::faults::{ActiveFault, FaultError, FaultSpec};
 use crate::grpc::{ControlService, HealthService, InferenceService, REQUEST_BYTES_MAX};
 use crate::instance::Instance;
 use crate::journal::JournalEntry;
+use crate::kv::{self, Digester, KvBindError, KvState, Log, Sockets};
 use crate::lifecycle::DEATH_FLUSH;
 use crate::listen::Port;
 use crate::routes::routes;
@@ -50,6 +53,14 @@ pub enum BuildError {
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
+    },
+    /// The sockets of a rank's KV events did not come up.
+    #[error("kv events of rank {rank}")]
+    KvEvents {
+        /// The global rank.
+        rank: u32,
+        /// What went wrong.
+        source: KvBindError,
     },
     /// The TLS files do not make a server.
     #[error("tls")]
@@ -88,6 +99,8 @@ pub enum Exit {
 pub struct Mock {
     instance: Arc<Instance>,
     tasks: Vec<EngineTask>,
+    /// By owned rank; empty when events are not published.
+    kv: Vec<Sockets>,
     server: Server,
     grpc: (TcpListener, SocketAddr),
     http: (TcpListener, SocketAddr),
@@ -108,11 +121,31 @@ impl MockConfig {
         let grpc = bind(self.grpc_listen).await?;
         let http = bind(self.http_listen).await?;
         let sim_config = self.sim_config();
-        let instance = Arc::new(Instance::new(self));
-        let task = |engine| EngineTask::new(engine, sim_config.clone(), Arc::clone(&instance.model));
-        let tasks = instance.engines.iter().cloned().map(task).collect();
-        Ok(Mock { instance, tasks, server, grpc, http })
+        let (sources, kv) = bind_kv(&self).await?;
+        let logs = kv.iter().map(|sockets| Arc::clone(&sockets.log)).collect();
+        let instance = Arc::new(Instance::new(self, sources, logs));
+        let task = |(index, engine): (usize, &Arc<Engine>)| {
+            let publisher = kv.get(index).map(|sockets| sockets.publisher(&instance, engine.rank));
+            EngineTask::new(Arc::clone(engine), sim_config.clone(), Arc::clone(&instance.model), publisher)
+        };
+        let tasks = instance.engines.iter().enumerate().map(task).collect();
+        Ok(Mock { instance, tasks, kv, server, grpc, http })
     }
+}
+
+/// The settings of every owned rank, and its sockets if it publishes.
+async fn bind_kv(config: &MockConfig) -> Result<(Vec<KvEventsConfig>, Vec<Sockets>), BuildError> {
+    let (mut sources, mut sockets) = (Vec::new(), Vec::new());
+    let Some(kv_events) = &config.kv_events else { return Ok((sources, sockets)) };
+    for rank in config.owned_ranks() {
+        let mut settings = kv_events.of_rank(rank);
+        if settings.is_published() {
+            let bound = kv::bind(&mut settings, config.grpc_listen.ip()).await;
+            sockets.push(bound.map_err(|source| BuildError::KvEvents { rank, source })?);
+        }
+        sources.push(settings);
+    }
+    Ok((sources, sockets))
 }
 
 async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), BuildError> {
@@ -158,13 +191,16 @@ impl Mock {
 
     /// Serves until `shutdown`, `Control.Shutdown`, or a fault that kills it. Dropping the future kills it too.
     pub async fn run(self, shutdown: CancellationToken) -> Result<Exit, RunError> {
-        let Self { instance, tasks, server, grpc, http } = self;
+        let Self { instance, tasks, kv, server, grpc, http } = self;
         let lifecycle = &instance.lifecycle;
         // Whatever ends this future also ends the engines and resets what is still connected.
         let _kill_on_drop = lifecycle.kill.clone().drop_guard();
         let mut engines = JoinSet::new();
         for task in tasks {
             engines.spawn(task.run(lifecycle.kill.clone()));
+        }
+        for (sockets, rank) in kv.into_iter().zip(instance.config.owned_ranks()) {
+            engines.spawn(sockets.run(Arc::clone(&instance), rank, lifecycle.kill.clone()));
         }
         let grpc = serve_grpc(&instance, server, grpc);
         let http = serve_http(&instance, http);
@@ -266,6 +302,26 @@ impl MockHandle {
     /// The last requests that reached the engine, oldest first.
     pub fn requests(&self) -> Vec<Arc<JournalEntry>> {
         self.instance.journal.entries()
+    }
+
+    /// What a global rank has published until now. `None` if it publishes nothing.
+    pub fn kv_state(&self, rank: u32) -> Option<KvState> {
+        self.instance.kv_log(rank).map(Log::state)
+    }
+
+    /// The number of the last batch that a global rank has published. `None` before the first one.
+    pub fn kv_last_seq(&self, rank: u32) -> Option<u64> {
+        self.instance.kv_log(rank)?.last_seq()
+    }
+
+    /// The names that the full blocks of a request's prompt have in KV events, whether they are cached or not. `None` when
+    /// the request would be refused.
+    pub fn kv_names(&self, request: &GenerateRequest) -> Option<Vec<u64>> {
+        let config = &self.instance.config;
+        let plan = admit::check(&self.instance, request).ok()?;
+        let KvStyle { hash_algorithm, hash_seed, .. } = &config.kv_style;
+        let digester = Digester::new(*hash_algorithm, hash_seed.as_deref());
+        Some(kv::names(digester, config.block_size, &plan.prompt, &plan.origin))
     }
 
     /// Resets every connection and stops listening, like a killed process.

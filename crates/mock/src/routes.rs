@@ -6,13 +6,14 @@ use axum::Router;
 use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::faults::FaultSpec;
-use crate::grpc::ENGINE_VERSION;
+use crate::grpc::{ENGINE_VERSION, reset_caches};
 use crate::instance::Instance;
+use crate::kv::KvState;
 
 mod journal;
 mod metrics;
@@ -28,7 +29,10 @@ pub(crate) fn routes(instance: Arc<Instance>) -> Router {
         .route("/v1/models", get(models))
         .route("/metrics", get(metrics))
         .route("/kv_event_sources", get(kv_event_sources))
+        .route("/reset_prefix_cache", post(reset_prefix_cache))
+        .route("/get_world_size", get(world_size))
         .route("/mock/faults", get(list_faults).post(add_fault).delete(remove_faults))
+        .route("/mock/kv", get(kv))
         .route("/mock/requests", get(requests).delete(forget_requests))
         .layer(axum::extract::DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(instance)
@@ -81,13 +85,39 @@ async fn metrics(State(instance): State<Arc<Instance>>) -> Response {
 
 async fn kv_event_sources(State(instance): State<Arc<Instance>>) -> Response {
     let mut sources = Map::new();
-    if let Some(kv_events) = &instance.config.kv_events {
-        for rank in instance.config.owned_ranks() {
-            let of_rank = serde_json::to_value(kv_events.of_rank(rank));
-            sources.insert(rank.to_string(), of_rank.expect("a flat struct becomes JSON"));
-        }
+    for (settings, rank) in instance.kv_sources.iter().zip(instance.config.owned_ranks()) {
+        let settings = serde_json::to_value(settings).expect("a flat struct becomes JSON");
+        sources.insert(rank.to_string(), settings);
     }
     reply(&Value::Object(sources))
+}
+
+async fn reset_prefix_cache(State(instance): State<Arc<Instance>>) -> Response {
+    match reset_caches(&instance).await {
+        Ok(success) => reply(&json!({ "success": success })),
+        Err(status) => {
+            let body = json!({ "error": { "message": status.message(), "code": "internal_error" } });
+            (StatusCode::INTERNAL_SERVER_ERROR, reply(&body)).into_response()
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct World {
+    include_dp: Option<bool>,
+}
+
+async fn world_size(State(instance): State<Arc<Instance>>, Query(world): Query<World>) -> Response {
+    let ranks = if world.include_dp.unwrap_or(true) { instance.config.data_parallel_size } else { 1 };
+    reply(&json!({ "world_size": ranks }))
+}
+
+async fn kv(State(instance): State<Arc<Instance>>) -> Response {
+    let ranks = instance.config.owned_ranks().filter_map(|rank| {
+        let KvState { last_seq, resident } = instance.kv_log(rank)?.state();
+        Some(json!({ "rank": rank, "last_seq": last_seq, "resident": resident }))
+    });
+    reply(&json!({ "ranks": ranks.collect::<Vec<Value>>() }))
 }
 
 async fn list_faults(State(instance): State<Arc<Instance>>) -> Response {

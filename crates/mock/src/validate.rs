@@ -2,16 +2,20 @@
 //!
 //! The checks run before the first message of a stream, so a refusal is always the status of the call.
 
+use std::sync::Arc;
+
 use tito_engine_sim::Sampling;
 use tonic::{Code, Status};
 use vllm_proto::generate_request::Prompt;
-use vllm_proto::media_item::Source;
-use vllm_proto::{GenerateRequest, KvCacheParameters, MediaItem};
+use vllm_proto::{GenerateRequest, KvCacheParameters};
 
-use crate::config::{GenerationConfig, Vocabulary};
+use crate::config::{GenerationConfig, Multimodal, Vocabulary};
+use crate::control::Adapter;
+use crate::kv::{Lora, Origin};
 use crate::text::{self, StopStrings};
 
 mod decoding;
+mod media;
 mod response;
 mod stopping;
 mod structured;
@@ -20,9 +24,6 @@ mod tests;
 
 pub(crate) use response::{Candidates, ResponsePlan};
 pub(crate) use structured::Constraint;
-
-/// Largest preprocessed features of one media item that vLLM 0.32 takes (bytes).
-const FEATURES_BYTES_MAX: usize = 16 << 20;
 
 /// What a request is checked against.
 pub(crate) struct Limits<'a> {
@@ -33,17 +34,19 @@ pub(crate) struct Limits<'a> {
     pub(crate) max_logprobs: i32,
     /// Whether a model name is served.
     pub(crate) serves: &'a dyn Fn(&str) -> bool,
-    /// The key of a loaded adapter; the outer `None` means that adapters are off.
-    pub(crate) adapter: Option<&'a AdapterKey<'a>>,
+    /// A loaded adapter; the outer `None` means that adapters are off.
+    pub(crate) adapter: Option<&'a FindAdapter<'a>>,
+    /// How media are taken; `None` means that they are not.
+    pub(crate) multimodal: Option<&'a Multimodal>,
 }
 
 /// Looks an adapter up by name.
-pub(crate) type AdapterKey<'a> = dyn Fn(&str) -> Option<u64> + 'a;
+pub(crate) type FindAdapter<'a> = dyn Fn(&str) -> Option<Adapter> + 'a;
 
 /// A request that passed, as the engine runs it.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// The prompt after truncation; never empty.
+    /// The prompt after truncation and with all placeholders of media; never empty.
     pub(crate) prompt: Vec<u32>,
     /// Key of the adapter.
     pub(crate) adapter: Option<u64>,
@@ -60,8 +63,8 @@ pub(crate) struct Plan {
     pub(crate) response: ResponsePlan,
     pub(crate) priority: i32,
     pub(crate) read_cache: bool,
-    /// Empty means none.
-    pub(crate) cache_salt: String,
+    /// Adapter, salt and media, which tell the blocks of the request apart from others.
+    pub(crate) origin: Arc<Origin>,
 }
 
 pub(crate) type Checked<T> = Result<T, Status>;
@@ -84,7 +87,7 @@ pub(crate) fn validate(request: &GenerateRequest, limits: &Limits<'_>) -> Checke
         kv,
         truncate_prompt_tokens,
         priority,
-        session_id: _,
+        session_id,
         media,
         lora_name,
         watermarking: _,
@@ -95,9 +98,15 @@ pub(crate) fn validate(request: &GenerateRequest, limits: &Limits<'_>) -> Checke
     if !model.is_empty() && !(limits.serves)(model) {
         return Err(Status::not_found(format!("model `{model}` not found")));
     }
-    let adapter = check_adapter(lora_name, limits)?;
+    let lora = check_adapter(lora_name, limits)?;
+    let asked = media::Asked {
+        media,
+        by_ids: matches!(prompt, Some(Prompt::TokenIds(_))),
+        truncated: *truncate_prompt_tokens > 0,
+        max_model_len: limits.max_model_len,
+    };
     let prompt = read_prompt(prompt.as_ref(), request_id, limits)?;
-    check_media(media)?;
+    let (prompt, media) = media::check(&asked, prompt, limits.multimodal)?;
     let sampling = decoding::check(*temperature, sampling.as_ref(), decoding.as_ref(), limits)?;
     let constraint = structured::check(decoding.as_ref())?;
     let stopping = stopping::check(request_id, stopping.as_ref(), limits)?;
@@ -115,10 +124,11 @@ pub(crate) fn validate(request: &GenerateRequest, limits: &Limits<'_>) -> Checke
     if stopping.min_tokens > max_tokens {
         return Err(invalid(format!("min_tokens {} exceeds max_tokens {max_tokens}", stopping.min_tokens)));
     }
-    let (read_cache, cache_salt) = check_cache(kv.as_ref(), &response);
+    let (read_cache, salt) = check_cache(kv.as_ref(), &response);
+    let session_id = session_id.as_deref().filter(|id| !id.is_empty()).map(Into::into);
     Ok(Plan {
         prompt,
-        adapter,
+        adapter: lora.as_ref().map(|lora| Adapter::key_of(&lora.name, &lora.path)),
         sampling,
         constraint,
         max_tokens,
@@ -130,31 +140,18 @@ pub(crate) fn validate(request: &GenerateRequest, limits: &Limits<'_>) -> Checke
         response,
         priority: *priority,
         read_cache,
-        cache_salt,
+        origin: Arc::new(Origin { lora, salt, session_id, media }),
     })
 }
 
-/// The mock's model takes no media. What is too large is refused before that, as vLLM 0.32 does.
-fn check_media(media: &[MediaItem]) -> Checked<()> {
-    let bytes = |item: &MediaItem| match &item.source {
-        Some(Source::Features(features)) => features.kwargs.as_ref().map_or(0, Vec::len),
-        Some(Source::RawBytes(_) | Source::DataUri(_) | Source::Url(_)) | None => 0,
-    };
-    if let Some(bytes) = media.iter().map(bytes).find(|bytes| *bytes > FEATURES_BYTES_MAX) {
-        let message =
-            format!("media features of {bytes} bytes exceed the {FEATURES_BYTES_MAX} that are taken");
-        return Err(Status::resource_exhausted(message));
-    }
-    if media.is_empty() { Ok(()) } else { Err(invalid("this model takes no media")) }
-}
-
 /// Whether the prefix cache is read, and the salt. Scoring a prompt needs all of it computed.
-fn check_cache(kv: Option<&KvCacheParameters>, response: &ResponsePlan) -> (bool, String) {
+fn check_cache(kv: Option<&KvCacheParameters>, response: &ResponsePlan) -> (bool, Option<Arc<str>>) {
     let bypass = kv.is_some_and(|kv| kv.bypass_prefix_cache) || response.prompt_logprobs.is_some();
-    (!bypass, kv.map(|kv| kv.cache_salt.clone()).unwrap_or_default())
+    let salt = kv.map(|kv| kv.cache_salt.as_str()).filter(|salt| !salt.is_empty());
+    (!bypass, salt.map(Into::into))
 }
 
-fn check_adapter(name: &str, limits: &Limits<'_>) -> Checked<Option<u64>> {
+fn check_adapter(name: &str, limits: &Limits<'_>) -> Checked<Option<Lora>> {
     if name.is_empty() {
         return Ok(None);
     }
@@ -162,7 +159,9 @@ fn check_adapter(name: &str, limits: &Limits<'_>) -> Checked<Option<u64>> {
         return Err(Status::failed_precondition("the engine runs without LoRA"));
     };
     match adapter(name) {
-        Some(key) => Ok(Some(key)),
+        Some(Adapter { id, source_path }) => {
+            Ok(Some(Lora { id, name: name.into(), path: source_path.into() }))
+        }
         None => Err(Status::not_found(format!("adapter `{name}` is not loaded"))),
     }
 }

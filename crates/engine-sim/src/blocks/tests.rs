@@ -10,7 +10,7 @@ fn the_block_that_was_free_the_longest_goes_first() {
     let taken: Vec<u32> = (0..3).map(|_| pool.allocate().unwrap()).collect();
     assert_eq!(pool.allocate(), None);
     for (&block, hash) in taken.iter().zip(10..) {
-        assert!(pool.register(block, BlockHash(hash)));
+        assert_eq!(pool.register(block, BlockHash(hash)), Ok(()));
     }
     for block in [taken[1], taken[0], taken[2]] {
         pool.release(block);
@@ -29,7 +29,7 @@ fn the_block_that_was_free_the_longest_goes_first() {
 fn a_block_without_content_goes_before_a_cached_one() {
     let mut pool = BlockPool::new(2, false);
     let (one, two) = (pool.allocate().unwrap(), pool.allocate().unwrap());
-    pool.register(one, BlockHash(1));
+    pool.register(one, BlockHash(1)).unwrap();
     pool.release(one);
     pool.release(two);
     assert_eq!(pool.allocate(), Some(two));
@@ -40,8 +40,8 @@ fn a_block_without_content_goes_before_a_cached_one() {
 fn the_same_content_is_cached_once() {
     let mut pool = BlockPool::new(2, false);
     let (one, two) = (pool.allocate().unwrap(), pool.allocate().unwrap());
-    assert!(pool.register(one, BlockHash(1)));
-    assert!(!pool.register(two, BlockHash(1)));
+    assert_eq!(pool.register(one, BlockHash(1)), Ok(()));
+    assert_eq!(pool.register(two, BlockHash(1)), Err(one));
     assert_eq!(pool.find(BlockHash(1)), Some(one));
 }
 
@@ -49,7 +49,7 @@ fn the_same_content_is_cached_once() {
 fn a_pool_in_use_is_not_cleared() {
     let mut pool = BlockPool::new(2, true);
     let block = pool.allocate().unwrap();
-    pool.register(block, BlockHash(1));
+    pool.register(block, BlockHash(1)).unwrap();
     assert!(!pool.clear());
     assert!(pool.find(BlockHash(1)).is_some());
     pool.release(block);
@@ -96,8 +96,8 @@ proptest! {
                         prop_assert!(!held.contains(&block));
                         held.push(block);
                         let stored = pool.register(block, BlockHash(hash));
-                        prop_assert_eq!(stored, !cached.contains_key(&BlockHash(hash)));
-                        if stored {
+                        prop_assert_eq!(stored.err(), cached.get(&BlockHash(hash)).copied());
+                        if stored.is_ok() {
                             cached.insert(BlockHash(hash), block);
                         }
                     }

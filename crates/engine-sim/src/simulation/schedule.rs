@@ -169,7 +169,8 @@ impl Simulation {
         step.length = self.config.timing.step_length(step.prefill_tokens, step.decode_sequences);
     }
 
-    /// Offers the blocks that were filled in this step to the prefix cache.
+    /// Offers the blocks that were filled in this step to the prefix cache. One with the content of a cached
+    /// block is given back for that one, so that whatever a sequence holds stays cached while it runs.
     fn register_blocks(&mut self, index: usize, step: &mut Step) {
         let sequence = &mut self.running[index];
         let full = sequence.computed / self.config.block_tokens;
@@ -181,11 +182,18 @@ impl Simulation {
         let mut run: Option<StoredBlocks> = None;
         for block in first..full {
             let hash = sequence.hashes()[block as usize];
-            let stored = self.pool.register(sequence.blocks[block as usize], hash);
+            let own = sequence.blocks[block as usize];
+            let stored = self.pool.register(own, hash);
+            if let Err(other) = stored {
+                self.pool.share(other);
+                self.pool.release(own);
+                sequence.blocks[block as usize] = other;
+                self.starved = false;
+            }
             if !self.config.kv_events {
                 continue;
             }
-            if stored {
+            if stored.is_ok() {
                 let run = run.get_or_insert_with(|| StoredBlocks {
                     request: sequence.id,
                     parent: block.checked_sub(1).map(|parent| sequence.hashes()[parent as usize]),

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tito_engine_sim::{Finish, RequestId, Script, SimRequest, StopCause, fold, hash_bytes};
+use tito_engine_sim::{Extra, Finish, RequestId, Script, SimRequest, StopCause, fold, hash_bytes};
 use tokio::sync::mpsc;
 use tonic::Status;
 use tonic::metadata::MetadataMap;
@@ -17,12 +17,15 @@ use crate::faults::{BreakOff, Effects};
 use crate::instance::Instance;
 use crate::journal::{AbortCause, JournalEntry};
 use crate::knobs::Knobs;
+use crate::kv::MediaSpan;
 use crate::text;
 use crate::transfer::Transfer;
 use crate::validate::{Constraint, Limits, Plan, invalid, validate};
 
 /// The metadata key that names a global rank.
 const RANK_KEY: &str = "x-data-parallel-rank";
+/// What is said, word for word as by vLLM 0.32, about a value that is no rank.
+const RANK_FORM: &str = "x-data-parallel-rank metadata must be an unsigned 32-bit integer";
 
 impl Call {
     /// Checks a request and hands it to a rank. Every error is the status of the call.
@@ -83,7 +86,8 @@ impl Call {
             _permit: permit,
             engine,
         };
-        let submission = Submission { request: sim, delivery, entry, output: sender };
+        let origin = Arc::clone(&plan.origin);
+        let submission = Submission { request: sim, origin, delivery, entry, output: sender };
         hold.engine.send(Command::Submit(Box::new(submission)));
         Ok(Self {
             instance: Arc::clone(instance),
@@ -112,20 +116,24 @@ fn choose_rank(instance: &Instance, metadata: &MetadataMap) -> Result<Arc<Engine
     let Some(value) = metadata.get(RANK_KEY) else { return Ok(Arc::clone(instance.least_loaded())) };
     let digits = value.to_str().map(str::trim).unwrap_or_default();
     let rank: u32 = if digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        digits.parse().map_err(|_| invalid(format!("{RANK_KEY} must be an unsigned 32-bit number")))?
+        digits.parse().map_err(|_| invalid(RANK_FORM))?
     } else {
-        return Err(invalid(format!("{RANK_KEY} must be an unsigned 32-bit number")));
+        return Err(invalid(RANK_FORM));
     };
-    let owned = instance.config.owned_ranks();
-    let engine = instance
-        .engine(rank)
-        .ok_or_else(|| invalid(format!("rank {rank} is not one of {}..{}", owned.start, owned.end)))?;
+    let engine = instance.engine(rank).ok_or_else(|| {
+        let ranks: Vec<u32> = instance.config.owned_ranks().collect();
+        invalid(format!(
+            "engine-core error: data parallel rank {rank} is not connected to this frontend; \
+             connected ranks: {ranks:?}"
+        ))
+    })?;
     Ok(Arc::clone(engine))
 }
 
-fn check(instance: &Instance, request: &GenerateRequest) -> Result<Plan, Status> {
+/// Whether the engine takes a request, and how it would run it.
+pub(crate) fn check(instance: &Instance, request: &GenerateRequest) -> Result<Plan, Status> {
     let config = &instance.config;
-    let loaded = |name: &str| instance.control.lock().adapters.get(name).map(|adapter| adapter.key(name));
+    let loaded = |name: &str| instance.control.lock().adapters.get(name).cloned();
     let limits = Limits {
         vocabulary: &config.vocabulary,
         generation: &config.generation,
@@ -133,6 +141,7 @@ fn check(instance: &Instance, request: &GenerateRequest) -> Result<Plan, Status>
         max_logprobs: config.max_logprobs,
         serves: &|name| instance.serves(name),
         adapter: if config.enable_lora { Some(&loaded) } else { None },
+        multimodal: config.multimodal.as_ref(),
     };
     validate(request, &limits)
 }
@@ -140,7 +149,13 @@ fn check(instance: &Instance, request: &GenerateRequest) -> Result<Plan, Status>
 fn sim_request(id: RequestId, plan: &Plan, effects: &Effects, transfer: Transfer) -> SimRequest {
     let mut sim = SimRequest::new(id, plan.prompt.clone(), plan.max_tokens);
     sim.adapter = plan.adapter;
-    sim.salt = (!plan.cache_salt.is_empty()).then(|| hash_bytes(plan.cache_salt.as_bytes()));
+    sim.salt = plan.origin.salt.as_ref().map(|salt| hash_bytes(salt.as_bytes()));
+    let extra = |span: &MediaSpan| Extra {
+        offset_tokens: span.offset,
+        length_tokens: span.length,
+        key: hash_bytes(span.identifier.as_bytes()),
+    };
+    sim.extras = plan.origin.media.iter().map(extra).collect();
     sim.read_cache = plan.read_cache;
     sim.remote_prefill = transfer == Transfer::RemotePrefill;
     sim.min_tokens = plan.min_tokens;

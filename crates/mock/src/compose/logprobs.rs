@@ -1,25 +1,27 @@
 //! Log-probs in vLLM's layout: parallel lists, one entry per position, candidates beside them.
 
-use tito_engine_sim::{Candidate, Context, Model, StepToken};
+use tito_engine_sim::{Candidate, Context, Model, StepToken, hash_bytes};
 use vllm_proto::candidate_token_info::TokenInfo;
 use vllm_proto::{CandidateTokenInfo, PromptInfo, SequenceOutput};
 
-use crate::validate::Candidates;
+use crate::validate::{Candidates, Plan};
 
 /// Scores every prompt position. The first has nothing before it and gets a filler.
-pub(super) fn of_prompt(
-    model: &Model,
-    adapter: Option<u64>,
-    prompt: &[u32],
-    candidates: &Candidates,
-    info: &mut PromptInfo,
-) {
-    let Some((first, rest)) = prompt.split_first() else { return };
-    info.logprobs.push(0.0);
-    info.ranks.push(0);
-    info.candidate_tokens.push(CandidateTokenInfo::default());
-    let mut context = model.start(adapter).push(*first);
-    for &id in rest {
+pub(super) fn of_prompt(model: &Model, plan: &Plan, candidates: &Candidates, info: &mut PromptInfo) {
+    let mut context = model.start(plan.adapter);
+    let mut media = plan.origin.media.iter().peekable();
+    for (position, &id) in plan.prompt.iter().enumerate() {
+        // Media are seen where they start, as in the simulation.
+        while let Some(span) = media.next_if(|span| span.offset as usize == position) {
+            context = context.push_content(hash_bytes(span.identifier.as_bytes()));
+        }
+        if position == 0 {
+            info.logprobs.push(0.0);
+            info.ranks.push(0);
+            info.candidate_tokens.push(CandidateTokenInfo::default());
+            context = context.push(id);
+            continue;
+        }
         let scored = model.candidate(context, id);
         info.logprobs.push(scored.logprob);
         info.ranks.push(scored.rank);

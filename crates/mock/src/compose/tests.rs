@@ -23,7 +23,8 @@ fn instance() -> Arc<Instance> {
         eos_id: 257,
         secondary_eos_ids: vec![256],
     };
-    Arc::new(Instance::new(MockConfig { vocabulary, kv_connector: true, ..MockConfig::new() }))
+    let config = MockConfig { vocabulary, kv_connector: true, ..MockConfig::new() };
+    Arc::new(Instance::new(config, Vec::new(), Vec::new()))
 }
 
 fn composer(stopping: StoppingCriteria, transfer: Transfer) -> Composer {
@@ -43,6 +44,7 @@ fn composer(stopping: StoppingCriteria, transfer: Transfer) -> Composer {
         max_logprobs: 20,
         serves: &|_| true,
         adapter: None,
+        multimodal: None,
     };
     let plan = validate(&request, &limits).unwrap();
     let facts = CallFacts {

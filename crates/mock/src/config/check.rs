@@ -1,7 +1,11 @@
 //! Everything that makes a configuration impossible, found before a socket opens.
 
-use super::MockConfig;
+use std::collections::BTreeSet;
+
+use super::{MockConfig, Multimodal};
+use crate::control::ADAPTERS_MAX;
 use crate::faults::FAULTS_MAX;
+use crate::kv::{self, EndpointError};
 
 /// Why a configuration makes no engine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -13,7 +17,10 @@ pub enum ConfigError {
     #[error("vocabulary: {0}")]
     Vocabulary(&'static str),
     /// vLLM refuses to start as well: the longest sequence must fit the block pool.
-    #[error("{blocks} blocks of {block_size} tokens cannot hold one sequence of {max_model_len} tokens")]
+    #[error(
+        "{blocks} blocks of {block_size} tokens, one of them reserved, cannot hold one sequence of \
+         {max_model_len} tokens"
+    )]
     PoolTooSmall {
         /// Blocks per rank.
         blocks: u32,
@@ -39,6 +46,15 @@ pub enum ConfigError {
     /// More faults from the start than may be set at once.
     #[error("{0} faults are configured, at most {FAULTS_MAX} may be set")]
     TooManyFaults(usize),
+    /// An endpoint of KV events cannot be served.
+    #[error(transparent)]
+    KvEndpoint(#[from] EndpointError),
+    /// Adapters are to be loaded into an engine that takes none, or more than it takes.
+    #[error("{0} adapters are to be loaded, at most {1} can be")]
+    TooManyAdapters(usize, usize),
+    /// Placeholders of media are no ids of the vocabulary, the same for two modalities, or none at all.
+    #[error("multimodal: placeholders are different ids of the vocabulary, and an item has at least one")]
+    Placeholder,
     /// A served name appears twice.
     #[error("model name {0} is served twice")]
     DuplicateName(String),
@@ -63,12 +79,34 @@ impl MockConfig {
         if self.faults.len() > FAULTS_MAX {
             errors.push(ConfigError::TooManyFaults(self.faults.len()));
         }
-        for (index, name) in self.served_model_names.iter().enumerate() {
-            if self.served_model_names[..index].contains(name) {
-                errors.push(ConfigError::DuplicateName(name.clone()));
+        if let Some(kv_events) = self.kv_events.as_ref().filter(|events| events.is_published()) {
+            errors.extend(kv::check_endpoints(kv_events).err().map(ConfigError::KvEndpoint));
+        }
+        if let Some(multimodal) = &self.multimodal {
+            let Multimodal { image_token, video_token, audio_token, item_tokens } = *multimodal;
+            let tokens = [image_token, video_token, audio_token];
+            let distinct: BTreeSet<u32> = tokens.into_iter().collect();
+            if item_tokens == 0
+                || distinct.len() < tokens.len()
+                || tokens.iter().any(|token| *token >= self.vocabulary.rows)
+            {
+                errors.push(ConfigError::Placeholder);
             }
         }
+        self.check_names(&mut errors);
         if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+
+    /// Models and adapters have names of their own.
+    fn check_names(&self, errors: &mut Vec<ConfigError>) {
+        let adapters_max = if self.enable_lora { ADAPTERS_MAX } else { 0 };
+        if self.lora_modules.len() > adapters_max {
+            errors.push(ConfigError::TooManyAdapters(self.lora_modules.len(), adapters_max));
+        }
+        let adapters = self.lora_modules.iter().map(|(name, _)| name);
+        let mut seen = BTreeSet::new();
+        let twice = self.served_model_names.iter().chain(adapters).filter(|name| !seen.insert(*name));
+        errors.extend(twice.map(|name| ConfigError::DuplicateName(name.clone())));
     }
 
     fn check_sizes(&self, errors: &mut Vec<ConfigError>) {
@@ -82,7 +120,7 @@ impl MockConfig {
             ("max-live-requests", self.max_live_requests),
         ];
         errors.extend(sizes.iter().filter(|(_, size)| *size == 0).map(|(name, _)| ConfigError::Zero(name)));
-        let capacity = u64::from(self.num_gpu_blocks) * u64::from(self.block_size);
+        let capacity = u64::from(self.num_gpu_blocks.saturating_sub(1)) * u64::from(self.block_size);
         if capacity < u64::from(self.max_model_len) {
             errors.push(ConfigError::PoolTooSmall {
                 blocks: self.num_gpu_blocks,

@@ -1,5 +1,6 @@
-use super::{ConfigError, KvEventsConfig, MockConfig};
+use super::{ConfigError, KvEventsConfig, MockConfig, Multimodal};
 use crate::faults::{FAULTS_MAX, Fault, FaultSpec};
+use crate::kv::EndpointError;
 
 #[test]
 fn the_default_is_sound() {
@@ -17,6 +18,11 @@ fn every_mistake_is_reported_at_once() {
         eos_probability: f64::NAN,
         faults: vec![FaultSpec::new(Fault::Drain); FAULTS_MAX + 1],
         served_model_names: ["a", "b", "a"].map(str::to_owned).to_vec(),
+        lora_modules: vec![("b".to_owned(), "org/name".to_owned())],
+        kv_events: Some(
+            KvEventsConfig::parse(r#"{"enable_kv_cache_events":true,"endpoint":"ipc:///kv"}"#).unwrap(),
+        ),
+        multimodal: Some(Multimodal { image_token: 1024, ..Multimodal::default() }),
         ..MockConfig::new()
     };
     config.vocabulary.tokenizer_ids = 2000;
@@ -29,7 +35,11 @@ fn every_mistake_is_reported_at_once() {
         ConfigError::Probability,
         ConfigError::Speed,
         ConfigError::TooManyFaults(FAULTS_MAX + 1),
+        ConfigError::KvEndpoint(EndpointError { endpoint: "ipc:///kv".to_owned() }),
+        ConfigError::Placeholder,
+        ConfigError::TooManyAdapters(1, 0),
         ConfigError::DuplicateName("a".to_owned()),
+        ConfigError::DuplicateName("b".to_owned()),
     ];
     assert_eq!(config.check(), Err(expected));
 }

@@ -1,10 +1,10 @@
 use serde_json::json;
 
-use super::{ADAPTERS_MAX, Asleep, ControlState, WeightError, Weights};
+use super::{ADAPTERS_MAX, Adapter, Asleep, ControlState, WeightError, Weights};
 
 #[test]
-fn adapters_are_bounded_and_never_share_a_key() {
-    let control = ControlState::new();
+fn adapters_are_bounded_and_told_apart_by_name_and_path() {
+    let control = ControlState::new(&[]);
     let mut state = control.lock();
     for index in 0..ADAPTERS_MAX {
         assert!(state.load(index.to_string(), "org/name".to_owned()).is_some());
@@ -13,7 +13,10 @@ fn adapters_are_bounded_and_never_share_a_key() {
     let first = state.adapters.remove("0").unwrap();
     let again = state.load("0".to_owned(), "org/name".to_owned()).unwrap();
     assert_ne!(first.id, again.id);
-    assert_ne!(first.key("0"), again.key("0"), "a reload starts cold");
+    let key = Adapter::key_of("0", "org/name");
+    assert_eq!(key, Adapter::key_of("0", &again.source_path), "the same files are the same adapter");
+    assert_ne!(key, Adapter::key_of("0", "org/other"), "other files under the name start cold");
+    assert_ne!(key, Adapter::key_of("1", "org/name"));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use tracing::debug;
 
 use super::{Chunk, Command, Delivery, End, Engine, Submission};
 use crate::journal::{AbortCause, JournalEntry, RequestState};
+use crate::kv::{Batch, Origin, Publisher};
 
 /// A step that begins no later than this after the last one begins where that one ended.
 const LATENESS_MAX: Duration = Duration::from_millis(5);
@@ -23,6 +24,8 @@ pub(crate) struct EngineTask {
     engine: Arc<Engine>,
     simulation: Simulation,
     live: BTreeMap<RequestId, Live>,
+    /// Publishes what steps do to the prefix cache; none when nobody wants to know.
+    publisher: Option<Publisher>,
     started: Instant,
     commands: Vec<Command>,
     /// A pause that waits for what has started.
@@ -46,16 +49,23 @@ struct Live {
     output: mpsc::Sender<Chunk>,
     delivery: Delivery,
     entry: Arc<JournalEntry>,
+    origin: Arc<Origin>,
     /// Tokens of a whole delivery so far.
     kept: Vec<StepToken>,
 }
 
 impl EngineTask {
-    pub(crate) fn new(engine: Arc<Engine>, config: SimConfig, model: Arc<Model>) -> Self {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        config: SimConfig,
+        model: Arc<Model>,
+        publisher: Option<Publisher>,
+    ) -> Self {
         Self {
             engine,
             simulation: Simulation::new(config, model),
             live: BTreeMap::new(),
+            publisher,
             started: Instant::now(),
             commands: Vec::new(),
             draining: None,
@@ -78,8 +88,13 @@ impl EngineTask {
                     self.simulation.step(now, &mut step);
                     self.publish_stats();
                     self.mark_started(&step);
+                    let batch = self.encode_events(&mut step);
                     if !step.length.is_zero() {
                         self.pass(now + step.length, &end).await;
+                    }
+                    // Before the output, as in vLLM: whoever has read a token may count on its event being sent.
+                    if let (Some(batch), Some(publisher)) = (batch, &mut self.publisher) {
+                        publisher.publish(batch);
                     }
                     self.deliver(&step);
                     self.finish_drain();
@@ -156,9 +171,9 @@ impl EngineTask {
     }
 
     fn submit(&mut self, submission: Submission) {
-        let Submission { request, delivery, entry, output } = submission;
+        let Submission { request, origin, delivery, entry, output } = submission;
         let id = request.id;
-        let mut live = Live { output, delivery, entry, kept: Vec::new() };
+        let mut live = Live { output, delivery, entry, origin, kept: Vec::new() };
         if self.dead {
             return live.end(End::Dead, RequestState::Aborted(AbortCause::Engine));
         }
@@ -215,6 +230,12 @@ impl EngineTask {
             self.engine.finished.error.fetch_add(1, Ordering::Relaxed);
             live.end(End::Dead, RequestState::Aborted(AbortCause::Engine));
         }
+    }
+
+    /// Takes what a step did to the prefix cache. Its requests are alive until its output is delivered.
+    fn encode_events(&mut self, step: &mut Step) -> Option<Batch> {
+        let origin = |id| self.live.get(&id).map(|live| Arc::clone(&live.origin)).unwrap_or_default();
+        self.publisher.as_mut()?.encode(&mut step.events, origin)
     }
 
     fn mark_started(&self, step: &Step) {

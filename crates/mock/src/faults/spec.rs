@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tonic::Code;
 
-use super::{BadFrame, Fault, FaultSpec};
+use super::{BadFrame, Fault, FaultSpec, FrameFault};
 
 /// Why a fault was not set.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +54,10 @@ struct Flat {
     frame: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rank: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_seq: Option<u64>,
 }
 
 const CODES: [(&str, Code); 16] = [
@@ -80,6 +84,14 @@ const FRAMES: [(&str, BadFrame); 4] = [
     ("token_count", BadFrame::TokenCount),
     ("missing_finish", BadFrame::MissingFinish),
     ("index", BadFrame::Index),
+];
+
+const KV_FRAMES: [(&str, FrameFault); 5] = [
+    ("drop", FrameFault::Drop),
+    ("duplicate", FrameFault::Duplicate),
+    ("reorder", FrameFault::Reorder),
+    ("corrupt", FrameFault::Corrupt),
+    ("truncate_seq", FrameFault::TruncateSeq),
 ];
 
 const VALUES: [(&str, f32); 3] = [("nan", f32::NAN), ("-inf", f32::NEG_INFINITY), ("inf", f32::INFINITY)];
@@ -113,8 +125,24 @@ pub(super) fn parse(json: &str) -> Result<FaultSpec, FaultError> {
             at_token,
             value: named(&VALUES, flat.value.as_deref().unwrap_or(""), "value", "nan, -inf or inf")?,
         },
+        "kv_frame" => Fault::KvFrame {
+            rank: flat.rank,
+            at_seq: flat.at_seq.unwrap_or(0),
+            frame: named(
+                &KV_FRAMES,
+                flat.frame.as_deref().unwrap_or(""),
+                "frame",
+                "drop, duplicate, reorder, corrupt or truncate_seq",
+            )?,
+        },
+        "kv_replay_delay" => Fault::KvReplayDelay {
+            rank: flat.rank,
+            delay: Duration::from_millis(need(flat.delay_ms, "delay_ms", "a number")?),
+        },
+        "kv_replay_silent" => Fault::KvReplaySilent { rank: flat.rank },
         _ => {
-            let wanted = "die, engine_dead, stall, abort, refuse, drain, slow, error, bad_frame or logprob";
+            let wanted = "die, engine_dead, stall, abort, refuse, drain, slow, error, bad_frame, logprob, kv_frame, \
+                          kv_replay_delay or kv_replay_silent";
             return Err(FaultError::Value { field: "kind", wanted });
         }
     };
@@ -134,6 +162,8 @@ fn check_fields(flat: &Flat, fault: &Fault) -> Result<(), FaultError> {
         ("message", flat.message.is_some()),
         ("frame", flat.frame.is_some()),
         ("value", flat.value.is_some()),
+        ("rank", flat.rank.is_some()),
+        ("at_seq", flat.at_seq.is_some()),
     ];
     match given.iter().find(|(field, given)| *given && !fields.contains(field)) {
         Some((field, _)) => Err(FaultError::Field { kind: kind_of(fault), field }),
@@ -153,12 +183,18 @@ fn kind_of(fault: &Fault) -> &'static str {
         Fault::BadFrame { .. } => "bad_frame",
         Fault::Logprob { .. } => "logprob",
         Fault::Abort { .. } => "abort",
+        Fault::KvFrame { .. } => "kv_frame",
+        Fault::KvReplayDelay { .. } => "kv_replay_delay",
+        Fault::KvReplaySilent { .. } => "kv_replay_silent",
     }
 }
 
 fn fields_of(fault: &Fault) -> &'static [&'static str] {
     match fault {
         Fault::Refuse | Fault::Drain => &[],
+        Fault::KvFrame { .. } => &["count", "rank", "at_seq", "frame"],
+        Fault::KvReplayDelay { .. } => &["count", "rank", "delay_ms"],
+        Fault::KvReplaySilent { .. } => &["count", "rank"],
         Fault::Slow { .. } => &["request", "count", "delay_ms"],
         Fault::Error { .. } => &["request", "count", "at_token", "code", "message"],
         Fault::BadFrame { .. } => &["request", "count", "at_token", "frame"],
@@ -197,6 +233,14 @@ impl FaultSpec {
                 flat.at_token = Some(*at_token);
                 flat.value = name_of(&VALUES, |other| other.to_bits() == value.to_bits());
             }
+            Fault::KvFrame { rank, at_seq, frame } => {
+                (flat.rank, flat.at_seq) = (*rank, Some(*at_seq));
+                flat.frame = name_of(&KV_FRAMES, |other| other == frame);
+            }
+            Fault::KvReplayDelay { rank, delay } => {
+                (flat.rank, flat.delay_ms) = (*rank, Some(delay.as_millis() as u64));
+            }
+            Fault::KvReplaySilent { rank } => flat.rank = *rank,
             Fault::Refuse | Fault::Drain => {}
         }
         serde_json::to_value(flat).expect("a flat struct of numbers and strings becomes JSON")

@@ -20,6 +20,7 @@ use vllm_proto::{
 };
 
 use super::rl;
+use crate::config::KvEventsConfig;
 use crate::control::Adapter;
 use crate::instance::Instance;
 
@@ -76,26 +77,22 @@ impl ControlService {
     }
 
     fn kv_event_sources(&self) -> Vec<KvEventSource> {
-        let Some(kv_events) = self.instance.config.kv_events.as_ref().filter(|events| events.is_published())
-        else {
-            return Vec::new();
+        let ranks = self.instance.config.owned_ranks();
+        let published =
+            self.instance.kv_sources.iter().zip(ranks).filter(|(events, _)| events.is_published());
+        let source = |(events, rank): (&KvEventsConfig, u32)| KvEventSource {
+            transport: "zmq".to_owned(),
+            endpoint: events.endpoint.clone(),
+            topic: events.topic.clone(),
+            replay_endpoint: events.replay_endpoint.clone().unwrap_or_default(),
+            data_parallel_rank: Some(rank),
+            encoding: "msgpack".to_owned(),
+            schema_version: 1,
+            buffer_steps: events.buffer_steps,
+            hwm: events.hwm,
+            max_queue_size: events.max_queue_size,
         };
-        let source = |rank: u32| {
-            let events = kv_events.of_rank(rank);
-            KvEventSource {
-                transport: "zmq".to_owned(),
-                endpoint: events.endpoint,
-                topic: events.topic,
-                replay_endpoint: events.replay_endpoint.unwrap_or_default(),
-                data_parallel_rank: Some(rank),
-                encoding: "msgpack".to_owned(),
-                schema_version: 1,
-                buffer_steps: events.buffer_steps,
-                hwm: events.hwm,
-                max_queue_size: events.max_queue_size,
-            }
-        };
-        self.instance.config.owned_ranks().map(source).collect()
+        published.map(source).collect()
     }
 
     fn check_lora(&self) -> Result<(), Status> {
@@ -171,7 +168,7 @@ impl Control for ControlService {
             supports_text_input: true,
             supports_token_ids_input: true,
             supports_lora: config.enable_lora,
-            supports_multimodal: false,
+            supports_multimodal: config.multimodal.is_some(),
             reasoning_parser: config.reasoning_parser.clone(),
             tool_call_parser: config.tool_call_parser.clone(),
         }))

@@ -165,7 +165,7 @@ pub(super) fn version(instance: &Instance) -> Outcome<GetWeightVersionResponse> 
 /// Pauses every rank and waits until all of them have.
 async fn pause_all(instance: &Instance, mode: SimPause, clear_cache: bool) -> Outcome<()> {
     instance.control.lock().paused = true;
-    ask_all(instance, |done| Command::Pause { mode, clear_cache, done }).await
+    ask_all(instance, |done| Command::Pause { mode, clear_cache, done }).await.map(|_| ())
 }
 
 async fn resume_all(instance: &Instance) -> Outcome<()> {
@@ -174,22 +174,25 @@ async fn resume_all(instance: &Instance) -> Outcome<()> {
     Ok(())
 }
 
-async fn reset_caches(instance: &Instance) -> Outcome<()> {
-    ask_all(instance, |done| Command::ResetCache { done }).await
+/// Empties the prefix cache of every rank. False if any of them holds blocks.
+pub(crate) async fn reset_caches(instance: &Instance) -> Outcome<bool> {
+    let done = ask_all(instance, |done| Command::ResetCache { done }).await?;
+    Ok(done.into_iter().all(|done| done))
 }
 
 /// Sends a command to every rank, then waits for every answer.
-async fn ask_all<T>(instance: &Instance, command: impl Fn(oneshot::Sender<T>) -> Command) -> Outcome<()> {
+async fn ask_all<T>(instance: &Instance, command: impl Fn(oneshot::Sender<T>) -> Command) -> Outcome<Vec<T>> {
     let ask = |engine: &std::sync::Arc<crate::engine::Engine>| {
         let (sender, answer) = oneshot::channel();
         engine.send(command(sender));
         answer
     };
     let answers: Vec<oneshot::Receiver<T>> = instance.engines.iter().map(ask).collect();
+    let mut all = Vec::with_capacity(answers.len());
     for answer in answers {
-        answer.await.map_err(|_| Status::internal("the engine is dead"))?;
+        all.push(answer.await.map_err(|_| Status::internal("the engine is dead"))?);
     }
-    Ok(())
+    Ok(all)
 }
 
 fn check_alive(instance: &Instance) -> Outcome<()> {

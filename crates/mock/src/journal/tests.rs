@@ -1,8 +1,9 @@
 use std::sync::Arc;
 
-use vllm_proto::GenerateRequest;
+use vllm_proto::media_item::Source;
+use vllm_proto::{GenerateRequest, MediaItem};
 
-use super::{AbortCause, Journal, JournalEntry, PROMPT_TOKENS_MAX, RequestState, STATES};
+use super::{AbortCause, Journal, JournalEntry, MEDIA_BYTES_MAX, PROMPT_TOKENS_MAX, RequestState, STATES};
 
 fn entry(id: &str, prompt_tokens: u32) -> Arc<JournalEntry> {
     let request = Arc::new(GenerateRequest::default());
@@ -34,6 +35,18 @@ fn the_oldest_go_when_they_are_too_large() {
     assert_eq!(kept(&journal), ["b", "c"]);
     journal.add(entry("huge", PROMPT_TOKENS_MAX as u32 + 1));
     assert!(kept(&journal).is_empty(), "not even one of that size is kept");
+}
+
+#[test]
+fn the_oldest_go_when_their_media_are_too_large() {
+    let journal = Journal::new(10);
+    for id in ["a", "b", "c"] {
+        let source = Some(Source::RawBytes(vec![0; MEDIA_BYTES_MAX / 2 - 100]));
+        let media = vec![MediaItem { source, ..MediaItem::default() }];
+        let request = Arc::new(GenerateRequest { media, ..GenerateRequest::default() });
+        journal.add(Arc::new(JournalEntry::new(id.to_owned(), String::new(), 0, 1, request)));
+    }
+    assert_eq!(kept(&journal), ["b", "c"]);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use vllm_proto::{
 
 use super::{Candidates, Limits, Plan, validate};
 use crate::config::{GenerationConfig, MockConfig};
+use crate::control::Adapter;
 
 mod structured;
 
@@ -26,7 +27,8 @@ fn check_with(
     max_logprobs: i32,
 ) -> Result<Plan, Code> {
     let vocabulary = MockConfig::new().vocabulary;
-    let loaded = |name: &str| (name == "loaded").then_some(1);
+    let loaded =
+        |name: &str| (name == "loaded").then(|| Adapter { id: 1, source_path: "org/name".to_owned() });
     let limits = Limits {
         vocabulary: &vocabulary,
         generation,
@@ -34,6 +36,7 @@ fn check_with(
         max_logprobs,
         serves: &|name| name == "served",
         adapter: if request.session_id.as_deref() == Some("no lora") { None } else { Some(&loaded) },
+        multimodal: None,
     };
     validate(request, &limits).map_err(|status| status.code())
 }

@@ -187,13 +187,18 @@ async fn adapters_load_by_name_and_start_cold_after_a_reload() {
     let again = control.load_lora(load("one", &path)).await.unwrap().into_inner().adapter.unwrap();
     assert_eq!(again.lora_id, 3, "ids are not reused");
     let reloaded = outputs(client.generate(with("one")).await.unwrap().into_inner());
-    assert_eq!(finish(&reloaded).num_cached_tokens, Some(0));
+    assert_eq!(finish(&reloaded).num_cached_tokens, Some(64), "name and path are the identity");
+    control.unload_lora(UnloadLoraRequest { lora_name: "one".to_owned() }).await.unwrap();
+    control.load_lora(load("one", "org/other")).await.unwrap();
+    let other = outputs(client.generate(with("one")).await.unwrap().into_inner());
+    assert_eq!(finish(&other).num_cached_tokens, Some(0));
+    assert_ne!(other.token_ids, reloaded.token_ids);
 }
 
 #[tokio::test]
 async fn discovery_speaks_of_the_owned_ranks() {
     let kv_events =
-        KvEventsConfig::parse(r#"{"enable_kv_cache_events":true,"endpoint":"tcp://*:5557"}"#).unwrap();
+        KvEventsConfig::parse(r#"{"enable_kv_cache_events":true,"endpoint":"tcp://*:0"}"#).unwrap();
     let config = MockConfig {
         data_parallel_size: 4,
         data_parallel_start_rank: 2,
@@ -212,10 +217,16 @@ async fn discovery_speaks_of_the_owned_ranks() {
     assert_eq!(info.total_kv_blocks, 200);
     let sources =
         control.get_kv_event_sources(GetKvEventSourcesRequest {}).await.unwrap().into_inner().sources;
-    let endpoints: Vec<(Option<u32>, &str)> =
-        sources.iter().map(|source| (source.data_parallel_rank, source.endpoint.as_str())).collect();
-    assert_eq!(endpoints, [(Some(2), "tcp://*:5559"), (Some(3), "tcp://*:5560")]);
-    assert_eq!(mock.json("/kv_event_sources").await["3"]["endpoint"], "tcp://*:5560");
+    let ranks: Vec<Option<u32>> = sources.iter().map(|source| source.data_parallel_rank).collect();
+    assert_eq!(ranks, [Some(2), Some(3)]);
+    let (second, third) = (&sources[0].endpoint, &sources[1].endpoint);
+    assert!(
+        second.starts_with("tcp://*:") && second != third && !second.ends_with(":0"),
+        "{second}, {third}"
+    );
+    assert_eq!(mock.json("/kv_event_sources").await["3"]["endpoint"], third.as_str());
+    assert_eq!(mock.json("/get_world_size").await["world_size"], 4);
+    assert_eq!(mock.json("/get_world_size?include_dp=false").await["world_size"], 1);
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ mod control;
 mod doors;
 mod faults;
 mod generate;
+mod kv;
 mod raw;
 mod replay;
 mod routes;

@@ -8,12 +8,12 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use prost::Message;
 use serde_json::Value;
-use tito_mock::{KvEventsConfig, MockConfig, Vocabulary};
+use tito_mock::{KvEventsConfig, MockConfig, Multimodal, Vocabulary};
 use tonic::Code;
 use tonic::transport::Channel;
 
 use crate::raw;
-use crate::support::Running;
+use crate::support::{Running, request};
 
 mod exceptions;
 mod shape;
@@ -41,7 +41,7 @@ struct Observed {
     code: Code,
 }
 
-fn folder(name: &str) -> std::path::PathBuf {
+pub(crate) fn folder(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/vllm-0.32").join(name)
 }
 
@@ -49,10 +49,15 @@ fn decode(value: &Value) -> Bytes {
     STANDARD.decode(value.as_str().unwrap()).unwrap().into()
 }
 
+/// A recording as it is.
+pub(crate) fn json(directory: &str, name: &str) -> Value {
+    let text = std::fs::read_to_string(folder(directory).join(format!("{name}.json"))).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
 /// Reads a recording, if it is a gRPC one.
 fn load(directory: &str, name: &str) -> Option<Fixture> {
-    let text = std::fs::read_to_string(folder(directory).join(format!("{name}.json"))).unwrap();
-    let json: Value = serde_json::from_str(&text).unwrap();
+    let json = json(directory, name);
     if json["transport"] != "grpc" {
         return None;
     }
@@ -167,23 +172,34 @@ fn compare(fixture: &Fixture, observed: &Observed) -> Vec<String> {
     differences
 }
 
-fn kv_events(port: u16) -> KvEventsConfig {
+/// The recorded settings on free ports.
+pub(crate) fn kv_events() -> KvEventsConfig {
     KvEventsConfig {
         enable_kv_cache_events: true,
-        endpoint: format!("tcp://*:{port}"),
-        replay_endpoint: Some(format!("tcp://*:{}", port + 500)),
+        endpoint: "tcp://*:0".to_owned(),
+        replay_endpoint: Some("tcp://*:0".to_owned()),
         topic: "kv".to_owned(),
         ..KvEventsConfig::default()
     }
 }
 
 /// The recorded dense engine.
-fn dense() -> MockConfig {
+pub(crate) fn dense() -> MockConfig {
     MockConfig {
         model: "$MODELS/dense".to_owned(),
         served_model_names: vec!["dense".to_owned(), "dense-alias".to_owned()],
-        kv_events: Some(kv_events(28_110)),
+        kv_events: Some(kv_events()),
         ..MockConfig::new()
+    }
+}
+
+/// The recorded vision-language engine.
+pub(crate) fn vision() -> MockConfig {
+    MockConfig {
+        model: "$MODELS/vl".to_owned(),
+        served_model_names: vec!["vl".to_owned(), "vl-alias".to_owned()],
+        multimodal: Some(Multimodal::default()),
+        ..dense()
     }
 }
 
@@ -244,6 +260,30 @@ async fn a_weight_session_replays_in_the_recorded_order() {
 }
 
 #[tokio::test]
+async fn two_ranks_replay_in_the_recorded_order() {
+    let mock = Running::start(MockConfig { data_parallel_size: 2, ..dense() }).await;
+    check(&mock, "grpc-dp2", &exceptions::RANKS_ORDER).await;
+    let mut placed: Vec<&str> = exceptions::RANKS_ORDER.to_vec();
+    placed.sort_unstable();
+    assert_eq!(placed, borrowed(&names("grpc-dp2")));
+    let mut client = mock.inference().await;
+    for (rank, name) in [("2", "dp2-rank-2"), ("abc", "dp2-rank-abc")] {
+        let mut asked = tonic::Request::new(request("r", &[1, 2, 3], 1));
+        asked.metadata_mut().insert("x-data-parallel-rank", rank.parse().unwrap());
+        let refused = client.generate(asked).await.unwrap_err();
+        assert_eq!(refused.message(), json("grpc-dp2", name)["error"]["message"], "word for word");
+    }
+}
+
+#[tokio::test]
+async fn media_replay() {
+    let mock = Running::start(vision()).await;
+    let names = names("grpc-media");
+    assert!(names.len() > 25, "the recordings are there");
+    check(&mock, "grpc-media", &borrowed(&names)).await;
+}
+
+#[tokio::test]
 async fn every_control_recording_has_its_place() {
     let mut placed: Vec<&str> = exceptions::CONTROL_ORDER.to_vec();
     placed.extend(exceptions::WEIGHTS_ORDER);
@@ -283,7 +323,7 @@ async fn an_exiting_engine_replays() {
 
 #[tokio::test]
 async fn every_exception_names_a_recording() {
-    for directory in ["grpc-generate", "grpc-control", "light"] {
+    for directory in ["grpc-generate", "grpc-control", "grpc-media", "light"] {
         for name in exceptions::named(directory) {
             assert!(load(directory, name).is_some(), "{directory}/{name}");
         }

@@ -10,8 +10,13 @@ use vllm_proto::{GenerateRequest, KvCacheParameters, RandomSampling};
 
 use crate::support::{Running, prompt, request, wait_for};
 
-/// Replaces what differs at every start.
+/// Replaces what differs at every start, and ports: tests take free ones.
 fn stable(mut body: Value) -> Value {
+    for key in ["endpoint", "replay_endpoint"] {
+        if let Some(endpoint) = body["0"][key].as_str() {
+            body["0"][key] = json!(endpoint.trim_end_matches(|letter: char| letter.is_ascii_digit()));
+        }
+    }
     if let Some(models) = body["data"].as_array_mut() {
         for model in models {
             model["created"] = json!(0);
@@ -27,7 +32,7 @@ async fn vllm_routes_answer_as_recorded() {
         served_model_names: vec!["dense".to_owned(), "dense-alias".to_owned()],
         kv_events: Some(
             tito_mock::KvEventsConfig::parse(
-                r#"{"enable_kv_cache_events":true,"endpoint":"tcp://*:28110","replay_endpoint":"tcp://*:28610","topic":"kv"}"#,
+                r#"{"enable_kv_cache_events":true,"endpoint":"tcp://*:0","replay_endpoint":"tcp://*:0","topic":"kv"}"#,
             )
             .unwrap(),
         ),
@@ -133,6 +138,11 @@ async fn a_bad_fault_is_refused_and_says_why() {
         r#"{"kind":"logprob"}"#,
         r#"{"kind":"error","code":"OK"}"#,
         r#"{"kind":"refuse","request":"x"}"#,
+        r#"{"kind":"kv_frame"}"#,
+        r#"{"kind":"kv_frame","frame":"malformed"}"#,
+        r#"{"kind":"kv_frame","frame":"drop","request":"x"}"#,
+        r#"{"kind":"kv_replay_delay"}"#,
+        r#"{"kind":"kv_replay_silent","at_seq":1}"#,
         r#"{"kind":"die","surprise":1}"#,
     ] {
         let (status, reply) = mock.http("POST", "/mock/faults", body).await;

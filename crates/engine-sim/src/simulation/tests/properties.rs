@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{Simulation, Step, config, model};
-use crate::blocks::KvEvent;
+use crate::blocks::{BlockHash, KvEvent};
 use crate::request::{RequestId, SimRequest};
 use crate::sampling::Sampling;
 use crate::simulation::{PauseMode, SimConfig};
@@ -125,13 +125,23 @@ fn run(sim: &mut Simulation, asks: &[Ask]) -> Run {
     run
 }
 
-/// Blocks that a listener of the events believes to be cached.
+/// Blocks that a listener of the events believes to be cached. A block is told after its parent, and lost before it.
 fn believed(events: &[KvEvent]) -> usize {
-    let mut known = std::collections::BTreeSet::new();
+    let mut known: BTreeMap<BlockHash, Option<BlockHash>> = BTreeMap::new();
     for event in events {
         match event {
-            KvEvent::Stored(stored) => known.extend(stored.blocks.iter().copied()),
-            KvEvent::Removed(blocks) => blocks.iter().for_each(|block| assert!(known.remove(block))),
+            KvEvent::Stored(stored) => {
+                let mut parent = stored.parent;
+                for &block in &stored.blocks {
+                    assert!(parent.is_none_or(|parent| known.contains_key(&parent)));
+                    assert!(known.insert(block, parent).is_none(), "told twice");
+                    parent = Some(block);
+                }
+            }
+            KvEvent::Removed(blocks) => blocks.iter().for_each(|block| {
+                assert!(known.remove(block).is_some());
+                assert!(known.values().all(|parent| *parent != Some(*block)), "a child outlives its parent");
+            }),
             KvEvent::Cleared => known.clear(),
         }
     }

@@ -28,6 +28,7 @@ const EXCEPTIONS: &[(&str, Aspect, &str)] = &[
     ("grpc-generate/unary-deadline", Aspect::All, "the mock is faster than the deadline: see `cancel`"),
     ("light/stream-special-tokens-shown", Aspect::Text, "special tokens have other names"),
     ("light/unary-special-tokens-shown", Aspect::Text, "special tokens have other names"),
+    ("grpc-media/media-bad-17mib", Aspect::All, "its bytes are not kept: see the unit tests of media"),
     ("light/exited-generate", Aspect::All, "nothing listens: see `an_exiting_engine_replays`"),
 ];
 
@@ -89,6 +90,21 @@ pub(super) const CONTROL_ORDER: [&str; 45] = [
     "control-weights-off-update",
     "control-weights-off-finish",
     "control-shutdown",
+];
+
+pub(super) const RANKS_ORDER: [&str; 12] = [
+    "dp2-server-info",
+    "dp2-kv-event-sources",
+    "dp2-rank-0",
+    "dp2-rank-1",
+    "dp2-no-rank",
+    "dp2-rank-2",
+    "dp2-rank-abc",
+    "dp2-weight-version-set",
+    "dp2-weight-version",
+    "dp2-pause",
+    "dp2-is-paused",
+    "dp2-resume",
 ];
 
 pub(super) const WEIGHTS_ORDER: [&str; 25] = [
