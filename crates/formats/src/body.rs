@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use tito_types::{
-    CatalogModel, Delivery, GenerateRequest, KvOptions, Media, Outputs, RawJson, Reasoning, Resolution,
-    TokenId,
+    CatalogModel, Delivery, GenerateRequest, KvOptions, Outputs, RawJson, Reasoning, Resolution, TokenId,
 };
 
 use crate::envelope::Envelope;
+use crate::media::Given;
 use crate::object::Object;
 use crate::sampling::Params;
 use crate::{BindContext, Refusal, RefusalKind};
@@ -18,6 +18,10 @@ const QUOTED_CHARS_MAX: usize = 128;
 const CHOICES_MAX: usize = 4096;
 /// Most models that a message names.
 const LISTED_MODELS_MAX: usize = 16;
+
+/// A client that asks for the ids of expanded media needs to know where the media are in them, too.
+const IDS_OF_RAW_MEDIA: &str = "is not supported with content_parts: engines do not say where in the prompt they put \
+    the media; send features instead";
 
 /// A body as text. JSON is UTF-8; everything after this relies on it.
 pub(crate) fn text(body: &[u8]) -> Result<&str, Refusal> {
@@ -33,6 +37,8 @@ pub(crate) struct Prompt {
 /// Everything a body asked for, each value valid by itself.
 pub(crate) struct Parts<'o> {
     pub(crate) prompts: Vec<Prompt>,
+    /// The media of the one prompt.
+    pub(crate) media: Given,
     pub(crate) envelope: Envelope,
     pub(crate) params: Params,
     /// Where the sampling fields stood.
@@ -48,7 +54,10 @@ impl Parts<'_> {
     /// Values that are fine alone and not together.
     pub(crate) fn check_together(&self) -> Result<(), Refusal> {
         let at = |name: &str| self.sampling_object.path_of(name);
-        let Self { prompts, envelope, params, .. } = self;
+        let Self { prompts, media, envelope, params, .. } = self;
+        if media.raw() && envelope.return_token_ids {
+            return Err(Refusal::new(RefusalKind::NotExpressible, "return_token_ids", IDS_OF_RAW_MEDIA));
+        }
         if envelope.stream && params.prompt_logprobs.is_some() {
             return Err(Refusal::invalid(at("prompt_logprobs"), "is not possible with stream = true"));
         }
@@ -69,6 +78,7 @@ impl Parts<'_> {
         }
         let shortest = prompts.iter().map(|prompt| prompt.token_ids.len()).min().unwrap_or(0);
         if let Some(start) = params.routed_experts_prompt_start.filter(|start| *start as usize > shortest) {
+            // Where the engine expands media, this is the part of the length that is known.
             let message = format!("must be at most the prompt length, {shortest}; got {start}");
             return Err(Refusal::invalid(at("routed_experts_prompt_start"), message));
         }
@@ -92,12 +102,14 @@ impl Parts<'_> {
             }
         }
         let name = name.to_owned();
-        let Self { prompts, envelope, params, native_sampling, reasoning, session, text, .. } = self;
+        let Self { prompts, media, envelope, params, native_sampling, reasoning, session, text, .. } = self;
+        // Prompt log-probs are matched with ids, which only the engine knows once it has expanded media.
+        let ids_needed = media.raw() && params.prompt_logprobs.is_some();
         let template = GenerateRequest {
             id: envelope.id,
             model: name,
             prompt: Arc::new([]),
-            media: Media::None,
+            media: media.settle(context.media, context.scope)?,
             n: params.n,
             sampling: params.sampling,
             stopping: params.stopping,
@@ -106,7 +118,7 @@ impl Parts<'_> {
                 logprobs: params.logprobs,
                 prompt_logprobs: params.prompt_logprobs,
                 text,
-                prompt_token_ids: envelope.return_token_ids,
+                prompt_token_ids: envelope.return_token_ids || ids_needed,
                 skip_special_tokens: params.skip_special_tokens,
                 routed_experts_prompt_start: params.routed_experts_prompt_start,
             },
@@ -119,6 +131,7 @@ impl Parts<'_> {
             priority: envelope.priority,
             session: context.session.map(ToOwned::to_owned).or(session),
             rank: context.rank,
+            worker: context.worker.cloned(),
             reasoning,
             delivery: if envelope.stream { Delivery::Deltas } else { Delivery::Whole },
         };

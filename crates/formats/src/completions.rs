@@ -6,6 +6,7 @@ mod prompts;
 use crate::body::{self, Parts};
 use crate::envelope::Envelope;
 use crate::fields::completions as fields;
+use crate::media::Given;
 use crate::object::{Notes, Object};
 use crate::sampling::{Dialect, LogprobIds, Params};
 use crate::{BindContext, Bound, Format, Refusal, migration, session, structured};
@@ -34,6 +35,7 @@ impl Format for OpenAiCompletions {
         let (id, stream) = (envelope.id.clone(), envelope.stream);
         let parts = Parts {
             prompts,
+            media: Given::None,
             envelope,
             params,
             sampling_object: &body,

@@ -10,11 +10,12 @@ use tito_types::{RawJson, Reasoning};
 use crate::body::{self, Parts, Prompt};
 use crate::envelope::{self, Envelope};
 use crate::fields::generate as fields;
+use crate::media::Given;
 use crate::object::{Member, Notes, Object};
 use crate::sampling::{Dialect, LogprobIds, Params};
 use crate::{BindContext, Bound, Format, Refusal, migration, transfer};
 
-use exchange::GenerateExchange;
+use exchange::{Asked, GenerateExchange};
 
 /// vLLM's generate route (0.32): exact token ids in, exact token ids out.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,10 +37,14 @@ impl Format for VllmGenerate {
         let params = Params::read(&sampling, DIALECT, context.sampling_defaults, &mut notes)?;
         let mut envelope = Envelope::read(&body, context, &mut notes)?;
         envelope.cache_salt = salt(envelope.cache_salt, &sampling)?;
-        let (usage, return_ids) = (envelope.stream_usage, envelope.return_token_ids);
+        let media = Given::read(&body, prompt.token_ids.len())?;
+        let placeholders = media.placeholders().filter(|_| envelope.return_token_ids);
+        let asked =
+            Asked { stream_usage: envelope.stream_usage, token_ids: envelope.return_token_ids, placeholders };
         let (id, stream) = (envelope.id.clone(), envelope.stream);
         let parts = Parts {
             prompts: vec![prompt],
+            media,
             envelope,
             params,
             sampling_object: &sampling,
@@ -50,7 +55,7 @@ impl Format for VllmGenerate {
         };
         parts.check_together()?;
         let requests = parts.into_requests(context)?;
-        let exchange = GenerateExchange::new(&requests[0], usage, return_ids, context.now_unix_seconds);
+        let exchange = GenerateExchange::new(&requests[0], asked, context.now_unix_seconds);
         Ok(Bound {
             migration: migration::admit(&requests),
             requests,

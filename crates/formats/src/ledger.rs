@@ -9,9 +9,11 @@ use crate::Usage;
 pub(crate) struct Ledger {
     /// Continuations of each prompt.
     n: usize,
-    /// Tokens of each prompt.
-    prompt_tokens: Vec<u32>,
+    /// Tokens of each prompt; unknown until the engine says so where it expands media.
+    prompt_tokens: Vec<Option<u32>>,
     choices: Vec<Choice>,
+    /// Choices that have not ended.
+    open: usize,
     /// Whether every token must come with a log-prob.
     logprobs: bool,
     /// Whether every prompt must come with log-probs.
@@ -27,10 +29,15 @@ struct Choice {
 
 impl Ledger {
     /// For `n` continuations of each prompt of so many tokens.
-    pub(crate) fn new(n: u32, prompt_tokens: Vec<u32>, logprobs: bool, prompt_logprobs: bool) -> Self {
+    pub(crate) fn new(
+        n: u32,
+        prompt_tokens: Vec<Option<u32>>,
+        logprobs: bool,
+        prompt_logprobs: bool,
+    ) -> Self {
         let n = n as usize;
         let choices = vec![Choice::default(); n * prompt_tokens.len()];
-        Self { n, prompt_tokens, choices, logprobs, prompt_logprobs }
+        Self { n, prompt_tokens, open: choices.len(), choices, logprobs, prompt_logprobs }
     }
 
     /// How many choices there are.
@@ -63,7 +70,7 @@ impl Ledger {
             if !index.is_multiple_of(self.n) {
                 return broken(format!("choice {index} speaks of the prompt, which its first choice does"));
             }
-            self.prompt_tokens[prompt] = facts.prompt_tokens;
+            self.prompt_tokens[prompt] = Some(facts.prompt_tokens);
             if self.prompt_logprobs && facts.logprobs.len() != facts.prompt_tokens as usize {
                 let (logprobs, tokens) = (facts.logprobs.len(), facts.prompt_tokens);
                 return broken(format!("{logprobs} log-probs for {tokens} prompt tokens"));
@@ -77,20 +84,24 @@ impl Ledger {
             if counted != claimed {
                 return broken(format!("{counted} tokens came, the finish counts {claimed}"));
             }
+            self.open -= 1;
+            if self.open == 0 && self.prompt_tokens.contains(&None) {
+                return broken("nothing came about the length of the prompt".to_owned());
+            }
         }
         Ok(index)
     }
 
     /// Whether every choice has ended.
     pub(crate) fn complete(&self) -> Result<(), EngineError> {
-        if self.choices.iter().all(|choice| choice.finished) { Ok(()) } else { Err(EngineError::Truncated) }
+        if self.open == 0 { Ok(()) } else { Err(EngineError::Truncated) }
     }
 
     /// Counts so far. What several choices of a prompt found cached is what the first of them found.
     pub(crate) fn usage(&self) -> Usage {
         let cached = self.choices.iter().step_by(self.n).filter_map(|choice| choice.cached_tokens);
         Usage {
-            prompt_tokens: self.prompt_tokens.iter().copied().map(u64::from).sum(),
+            prompt_tokens: self.prompt_tokens.iter().flatten().copied().map(u64::from).sum(),
             cached_tokens: cached.map(u64::from).reduce(|sum, more| sum + more),
             completion_tokens: self.choices.iter().map(|choice| u64::from(choice.output_tokens)).sum(),
         }
@@ -100,7 +111,7 @@ impl Ledger {
     pub(crate) fn usage_of(&self, choice: usize) -> Usage {
         let counts = &self.choices[choice];
         Usage {
-            prompt_tokens: self.prompt_tokens[choice / self.n].into(),
+            prompt_tokens: self.prompt_tokens[choice / self.n].unwrap_or(0).into(),
             cached_tokens: counts.cached_tokens.map(u64::from),
             completion_tokens: counts.output_tokens.into(),
         }

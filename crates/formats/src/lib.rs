@@ -13,10 +13,12 @@ mod generate;
 mod json;
 mod ledger;
 mod logprobs;
+mod media;
 mod migration;
 mod models;
 mod object;
 mod refusal;
+mod report;
 mod sampling;
 mod segments;
 mod session;
@@ -31,12 +33,14 @@ mod tests;
 pub use completions::OpenAiCompletions;
 pub use events::error_event;
 pub use generate::VllmGenerate;
+pub use media::{MEDIA_CACHE_BYTES_MAX, MediaCache, MediaCacheStats, Scope, media_identifier};
 pub use models::{live_body, model_body, models_body, not_ready_body, ready_body, version_body};
 pub use refusal::{Refusal, RefusalKind, error_body, sentence};
+pub use report::{route_body, workers_body};
 pub use segments::Segments;
 pub use session::{SESSION_CHARS_MAX, parse_session};
 
-use tito_types::{Catalog, Delta, EngineError, GenerateRequest, RequestId};
+use tito_types::{Catalog, Delta, EngineError, GenerateRequest, RequestId, WorkerId};
 
 /// One way of asking for tokens over HTTP.
 pub trait Format: Send + Sync {
@@ -57,6 +61,12 @@ pub struct BindContext<'a> {
     pub session: Option<&'a str>,
     /// The rank pinned by `X-data-parallel-rank`.
     pub rank: Option<u32>,
+    /// The worker pinned by `X-Tito-Worker`.
+    pub worker: Option<&'a WorkerId>,
+    /// Payloads of media that clients sent before.
+    pub media: &'a MediaCache,
+    /// Whose payloads the client may name.
+    pub scope: Scope,
     /// Seconds since the Unix epoch, for `created`.
     pub now_unix_seconds: u64,
     /// Where sampling values come from when the client leaves them out.
@@ -107,6 +117,8 @@ pub enum NotMigratable {
     ThinkingBudget,
     /// The length of the list would change.
     PromptLogprobs,
+    /// The media would be fetched anew, and may have changed.
+    RawMedia,
     /// The hand-off is spent.
     TransferParams,
     /// More than one continuation or prompt.

@@ -1,11 +1,11 @@
-use tito_types::GenerateRequest;
+use tito_types::{GenerateRequest, Media};
 
 use crate::NotMigratable;
 
 /// Whether a lost request may continue elsewhere as prompt ‖ delivered tokens without the client being able to tell.
 pub(crate) fn admit(requests: &[GenerateRequest]) -> Result<(), NotMigratable> {
     let [request] = requests else { return Err(NotMigratable::SeveralChoices) };
-    let GenerateRequest { n, sampling, stopping, outputs, kv, .. } = request;
+    let GenerateRequest { n, media, sampling, stopping, outputs, kv, .. } = request;
     let set = |penalty: Option<f32>| penalty.is_some_and(|value| value != 0.0);
     // A greedy draw does not use its seed.
     let drawn = sampling.temperature != Some(0.0);
@@ -13,6 +13,7 @@ pub(crate) fn admit(requests: &[GenerateRequest]) -> Result<(), NotMigratable> {
     let reasons = [
         (*n > 1, NotMigratable::SeveralChoices),
         (hand_off, NotMigratable::TransferParams),
+        (matches!(media, Media::Raw(_)), NotMigratable::RawMedia),
         (outputs.prompt_logprobs.is_some(), NotMigratable::PromptLogprobs),
         (sampling.structured.is_some(), NotMigratable::StructuredOutput),
         (!stopping.stop.is_empty(), NotMigratable::StopStrings),

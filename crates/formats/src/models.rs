@@ -70,7 +70,7 @@ fn entry<'a>(name: &'a str, model: &'a CatalogModel, created: u64) -> Entry<'a> 
         created,
         owned_by: "tito",
         root: &model.source,
-        parent: None,
+        parent: model.parent.as_deref(),
         max_model_len: model.max_model_len,
     }
 }

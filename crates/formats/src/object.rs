@@ -2,7 +2,8 @@
 
 mod member;
 
-pub(crate) use member::{Member, describe, number, token_ids};
+use member::members;
+pub(crate) use member::{Member, describe, few, number, string, token_ids};
 
 use std::borrow::Cow;
 use std::fmt;
@@ -73,6 +74,12 @@ impl<'a> Object<'a> {
     /// Reads an object inside another one.
     pub(crate) fn inside(member: Member<'_, 'a>, known: Known, notes: &mut Notes) -> Result<Self, Refusal> {
         Self::sort(member.path(), &member.members()?, known, notes)
+    }
+
+    /// Reads an object in which every field must be known: what would be dropped from it could change its meaning.
+    pub(crate) fn closed(path: String, json: &'a str, known: Known) -> Result<Self, Refusal> {
+        let members = members(json, MEMBERS_MAX, || path.clone())?;
+        Self::sort(path, &members, known, &mut Notes::new(true))
     }
 
     fn sort(path: String, members: &Members<'a>, known: Known, notes: &mut Notes) -> Result<Self, Refusal> {
@@ -153,6 +160,7 @@ fn split(json: &str, members_max: usize) -> serde_json::Result<Members<'_>> {
     Ok(members)
 }
 
+/// A string that is not copied where it holds no escapes.
 #[derive(Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 

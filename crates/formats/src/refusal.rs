@@ -22,6 +22,8 @@ pub enum RefusalKind {
     ContextLength,
     /// The field is known to vLLM and cannot be done on this path.
     NotExpressible,
+    /// A payload was left out, and is not remembered: it must be sent.
+    MediaNotCached,
     /// No engine serves that model.
     UnknownModel,
     /// The model is known, but no engine can take a request now.

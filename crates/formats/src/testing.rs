@@ -6,7 +6,7 @@ use tito_types::{
     RequestId, TokenId, TokenLogprob,
 };
 
-use crate::{BindContext, Bound, Exchange, Format, Refusal, SamplingDefaults, Segments};
+use crate::{BindContext, Bound, Exchange, Format, MediaCache, Refusal, SamplingDefaults, Scope, Segments};
 
 /// One model `m`, alias `org/alias`, with a context of 100 tokens.
 pub(crate) fn catalog() -> Catalog {
@@ -17,11 +17,15 @@ pub(crate) fn model(names: &[&str]) -> CatalogModel {
     CatalogModel {
         names: names.iter().map(ToString::to_string).collect(),
         source: "hub/m".to_owned(),
+        parent: None,
         max_model_len: 100,
         n_max: 8,
         routable: true,
     }
 }
+
+/// Remembers nothing, so that tests can share it.
+static NO_MEDIA: MediaCache = MediaCache::new(0);
 
 pub(crate) fn context(catalog: &Catalog) -> BindContext<'_> {
     BindContext {
@@ -30,6 +34,9 @@ pub(crate) fn context(catalog: &Catalog) -> BindContext<'_> {
         fresh_id: RequestId::parse("fresh").unwrap(),
         session: None,
         rank: None,
+        worker: None,
+        media: &NO_MEDIA,
+        scope: Scope::SHARED,
         now_unix_seconds: 1_700_000_000,
         sampling_defaults: SamplingDefaults::Vllm,
         strict: false,

@@ -47,6 +47,11 @@ impl Subject {
         })
     }
 
+    /// Those of objects that stand in objects, which [`Self::body`] can set; elements of lists have tests of their own.
+    fn settable(&self) -> impl Iterator<Item = (String, &'static Field)> {
+        self.fields().filter(|(path, _)| !path.contains("[]"))
+    }
+
     /// The least body with some fields set, each at a JSON path.
     fn body(&self, fields: &[(&str, &str)]) -> String {
         let mut members: Vec<(String, String)> =

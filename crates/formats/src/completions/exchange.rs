@@ -51,7 +51,7 @@ impl CompletionsExchange {
         json::value(&mut head, &first.model);
         let logprobs = first.outputs.logprobs.is_some();
         let prompt_logprobs = first.outputs.prompt_logprobs.is_some();
-        let prompt_tokens = requests.iter().map(|request| request.prompt.len() as u32).collect();
+        let prompt_tokens = requests.iter().map(|request| Some(request.prompt.len() as u32)).collect();
         let ledger = Ledger::new(first.n, prompt_tokens, logprobs, prompt_logprobs);
         Self {
             head,

@@ -1,4 +1,4 @@
-use tito_types::{Candidates, Delta, EngineError, Finish, GenerateRequest, PromptOutput, TokenId};
+use tito_types::{Candidates, Delta, EngineError, Finish, GenerateRequest, Media, PromptOutput, TokenId};
 
 use super::ending::{self, Rest};
 use crate::ending::{Form, member};
@@ -15,10 +15,18 @@ pub(super) struct GenerateExchange {
     ledger: Ledger,
     logprobs: Option<Candidates>,
     prompt_logprobs: bool,
-    return_token_ids: bool,
-    stream_usage: StreamUsage,
+    asked: Asked,
     choices: Vec<Choice>,
     prompt: Option<Prompt>,
+}
+
+/// What the client asked for besides output, and what it gets only when it did.
+pub(super) struct Asked {
+    pub(super) stream_usage: StreamUsage,
+    /// The prompt's ids.
+    pub(super) token_ids: bool,
+    /// Where the media are in these ids, rendered.
+    pub(super) placeholders: Option<Vec<u8>>,
 }
 
 /// What a whole reply has gathered of one choice.
@@ -38,12 +46,7 @@ struct Prompt {
 }
 
 impl GenerateExchange {
-    pub(super) fn new(
-        request: &GenerateRequest,
-        stream_usage: StreamUsage,
-        return_token_ids: bool,
-        created: u64,
-    ) -> Self {
+    pub(super) fn new(request: &GenerateRequest, asked: Asked, created: u64) -> Self {
         let mut head = b"{\"request_id\":".to_vec();
         json::value(&mut head, request.id.as_str());
         let mut origin = b",\"model\":".to_vec();
@@ -52,20 +55,12 @@ impl GenerateExchange {
         json::value(&mut origin, &created);
         let logprobs = request.outputs.logprobs.clone();
         let prompt_logprobs = request.outputs.prompt_logprobs.is_some();
-        let prompt_tokens = vec![request.prompt.len() as u32];
+        // Where the engine expands media, only it knows how long the prompt became.
+        let known = !matches!(request.media, Media::Raw(_));
+        let prompt_tokens = vec![known.then_some(request.prompt.len() as u32)];
         let ledger = Ledger::new(request.n, prompt_tokens, logprobs.is_some(), prompt_logprobs);
         let choices = (0..ledger.choices()).map(|_| Choice::default()).collect();
-        Self {
-            head,
-            origin,
-            ledger,
-            logprobs,
-            prompt_logprobs,
-            return_token_ids,
-            stream_usage,
-            choices,
-            prompt: None,
-        }
+        Self { head, origin, ledger, logprobs, prompt_logprobs, asked, choices, prompt: None }
     }
 
     fn gather_prompt(&mut self, facts: PromptOutput) -> Result<(), EngineError> {
@@ -103,17 +98,24 @@ impl GenerateExchange {
             Some(finish) => ending::choice(out, Form::Chunk, finish, &mut rest),
         }
         out.tail().push(b']');
-        let ids = prompt.filter(|_| self.return_token_ids).map(|facts| &facts.token_ids);
+        let ids = prompt.filter(|_| self.asked.token_ids).map(|facts| &facts.token_ids);
         member(out.tail(), Form::Chunk, ",\"prompt_token_ids\":", ids, json::value);
+        let placeholders = prompt.and(self.asked.placeholders.as_deref());
+        member(out.tail(), Form::Chunk, ",\"mm_placeholders\":", placeholders, as_it_is);
         rest.write(out, Form::Chunk);
         let out = out.tail();
-        if self.stream_usage == StreamUsage::Always {
+        if self.asked.stream_usage == StreamUsage::Always {
             out.extend_from_slice(b",\"usage\":");
             events::usage(out, self.ledger.usage_of(index), false);
         }
         out.push(b'}');
         out.extend_from_slice(events::END);
     }
+}
+
+/// Writes what is JSON already.
+fn as_it_is(out: &mut Vec<u8>, json: &[u8]) {
+    out.extend_from_slice(json);
 }
 
 impl Exchange for GenerateExchange {
@@ -140,7 +142,7 @@ impl Exchange for GenerateExchange {
     fn finish(&mut self) -> Result<Segments, EngineError> {
         self.ledger.complete()?;
         let prompt = self.prompt.take();
-        if prompt.is_none() && (self.prompt_logprobs || self.return_token_ids) {
+        if prompt.is_none() && (self.prompt_logprobs || self.asked.token_ids) {
             return Err(EngineError::Protocol("nothing came about the prompt".to_owned()));
         }
         let prompt = prompt.unwrap_or_default();
@@ -168,9 +170,11 @@ impl Exchange for GenerateExchange {
         events::usage(out.tail(), self.ledger.usage(), true);
         out.tail().extend_from_slice(b",\"prompt_logprobs\":");
         out.append(prompt.logprobs.unwrap_or_else(|| b"null".to_vec()));
-        let ids = self.return_token_ids.then_some(&prompt.token_ids);
+        let ids = self.asked.token_ids.then_some(&prompt.token_ids);
         member(out.tail(), Form::Whole, ",\"prompt_token_ids\":", ids, json::value);
-        out.tail().extend_from_slice(b",\"prompt_token_id_logprobs\":null,\"mm_placeholders\":null");
+        out.tail().extend_from_slice(b",\"prompt_token_id_logprobs\":null");
+        let placeholders = self.asked.placeholders.as_deref();
+        member(out.tail(), Form::Whole, ",\"mm_placeholders\":", placeholders, as_it_is);
         rest.write(&mut out, Form::Whole);
         out.tail().extend_from_slice(b",\"metrics\":null}");
         Ok(out)
@@ -178,7 +182,7 @@ impl Exchange for GenerateExchange {
 
     fn frame(&mut self, delta: Delta, out: &mut Segments) -> Result<(), EngineError> {
         let index = self.ledger.book(&delta)?;
-        let prompt_wanted = self.return_token_ids && delta.prompt.is_some();
+        let prompt_wanted = self.asked.token_ids && delta.prompt.is_some();
         if delta.token_ids.is_empty() && delta.finish.is_none() && !prompt_wanted {
             return Ok(());
         }
@@ -192,7 +196,7 @@ impl Exchange for GenerateExchange {
     }
 
     fn close(&mut self, out: &mut Segments) {
-        let wanted = self.stream_usage != StreamUsage::Never;
+        let wanted = self.asked.stream_usage != StreamUsage::Never;
         events::close(out.tail(), &self.head, self.ledger.usage(), wanted);
     }
 

@@ -1,8 +1,12 @@
+use std::borrow::Cow;
+use std::fmt;
+
 use serde::Deserialize;
+use serde::de::{Deserializer as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use tito_types::TokenId;
 
-use super::{MEMBERS_MAX, Members, Object, split};
+use super::{Key, MEMBERS_MAX, Members, Object, split};
 use crate::Refusal;
 
 /// Longest part of a client's number that a message repeats, in characters.
@@ -88,10 +92,62 @@ impl<'o, 'a> Member<'o, 'a> {
     }
 
     fn split(self, members_max: usize) -> Result<Members<'a>, Refusal> {
-        if !self.raw.starts_with('{') {
-            return Err(self.refuse_value("an object"));
+        members(self.raw, members_max, || self.path())
+    }
+}
+
+/// The members of what must be an object.
+pub(super) fn members(
+    json: &str,
+    members_max: usize,
+    path: impl Fn() -> String,
+) -> Result<Members<'_>, Refusal> {
+    if !json.starts_with('{') {
+        return Err(Refusal::invalid(path(), format!("must be an object, got {}", describe(json))));
+    }
+    split(json, members_max).map_err(|error| Refusal::invalid(path(), format!("cannot be read: {error}")))
+}
+
+/// A string, not copied where it holds no escapes.
+pub(crate) fn string(json: &str, path: impl Fn() -> String) -> Result<Cow<'_, str>, Refusal> {
+    match serde_json::from_str(json) {
+        Ok(Key(text)) => Ok(text),
+        Err(_) => Err(Refusal::invalid(path(), format!("must be a string, got {}", describe(json)))),
+    }
+}
+
+/// The elements of a short list, unparsed. A longer one is refused before it takes memory.
+pub(crate) fn few(json: &str, elements_max: usize, path: impl Fn() -> String) -> Result<Vec<&str>, Refusal> {
+    if !json.starts_with('[') {
+        return Err(Refusal::invalid(path(), format!("must be a list, got {}", describe(json))));
+    }
+    let elements = serde_json::Deserializer::from_str(json).deserialize_seq(FewVisitor { elements_max });
+    elements
+        .ok()
+        .flatten()
+        .ok_or_else(|| Refusal::invalid(path(), format!("must hold at most {elements_max} entries")))
+}
+
+struct FewVisitor {
+    elements_max: usize,
+}
+
+impl<'de> Visitor<'de> for FewVisitor {
+    type Value = Option<Vec<&'de str>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut elements = Vec::new();
+        while let Some(element) = list.next_element::<&RawValue>()? {
+            if elements.len() == self.elements_max {
+                return Ok(None);
+            }
+            elements.push(element.get());
         }
-        split(self.raw, members_max).map_err(|error| self.refuse(format!("cannot be read: {error}")))
+        Ok(Some(elements))
     }
 }
 

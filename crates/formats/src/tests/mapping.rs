@@ -1,8 +1,12 @@
 //! Every executed field changes exactly the part of the request that it names.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use tito_types::{Candidates, Delivery, GenerateRequest, RawJson, Reasoning, RequestId, StructuredOutput};
+use tito_types::{
+    Candidates, Delivery, GenerateRequest, Media, MediaFeatures, Modality, RawJson, RawMedia, Reasoning,
+    RequestId, StructuredOutput, WorkerId,
+};
 
 use super::{COMPLETIONS, GENERATE, Subject};
 use crate::fields::Treatment;
@@ -11,7 +15,7 @@ use crate::testing::bind;
 type Change = fn(&mut GenerateRequest);
 
 /// Fields that change how the reply looks, or that have tables of their own.
-const ELSEWHERE: [&str; 9] = [
+const ELSEWHERE: [&str; 13] = [
     "stream_options",
     "stream_options.include_usage",
     "stream_options.continuous_usage_stats",
@@ -21,6 +25,10 @@ const ELSEWHERE: [&str; 9] = [
     "response_format.json_schema",
     "response_format.structures",
     "response_format.triggers",
+    "features.mm_hashes",
+    "features.mm_placeholders",
+    "features.kwargs_data",
+    "features.mm_metadata",
 ];
 
 /// Fields of both formats: path, value, and what it changes.
@@ -101,6 +109,24 @@ const GENERATE_ONLY: &[(&str, &str, Change)] = &[
     ("sampling_params.logprob_token_ids", "[9,5]", |r| {
         r.outputs.logprobs = Some(Candidates::Ids(vec![9, 5]));
     }),
+    (
+        "features",
+        r#"{"mm_hashes":{"audio":["a"]},"mm_placeholders":{"audio":[{"offset":1,"length":2}]},"kwargs_data":{"audio":["AAE="]}}"#,
+        |r| {
+            r.media = Media::Features(Arc::new([MediaFeatures {
+                modality: Modality::Audio,
+                identifier: crate::media_identifier(Modality::Audio, &[0, 1]).into(),
+                offset: 1,
+                length: 2,
+                is_embed: None,
+                payload: Arc::new([0, 1]),
+            }]));
+        },
+    ),
+    ("content_parts", r#"[{"type":"video_url","url":"https://h/v","uuid":"u"}]"#, |r| {
+        let (url, uuid) = ("https://h/v".into(), Some("u".into()));
+        r.media = Media::Raw(Arc::new([RawMedia { modality: Modality::Video, url, uuid }]));
+    }),
     ("reasoning_ended", "false", |r| {
         r.reasoning = Some(Reasoning { ended: Some(false), chat_template_kwargs: None });
     }),
@@ -147,7 +173,7 @@ fn check(subject: &Subject, sampling: &str, own: &[(&str, &str, Change)]) {
         assert_eq!(bound.requests, [expected], "{path}");
         seen.insert(path);
     }
-    for (path, field) in subject.fields() {
+    for (path, field) in subject.settable() {
         let executed = field.treatment == Treatment::Executed;
         assert!(!executed || seen.contains(&path), "{path} has no row here");
     }
@@ -206,12 +232,19 @@ fn the_header_id_beats_the_body_and_the_fresh_one_is_last() {
 }
 
 #[test]
-fn session_and_rank_come_from_the_context() {
+fn session_and_pins_come_from_the_context() {
     let catalog = crate::testing::catalog();
-    let context =
-        crate::BindContext { session: Some("s"), rank: Some(3), ..crate::testing::context(&catalog) };
+    let worker = WorkerId::new("w");
+    let context = crate::BindContext {
+        session: Some("s"),
+        rank: Some(3),
+        worker: Some(&worker),
+        ..crate::testing::context(&catalog)
+    };
     for subject in [&GENERATE, &COMPLETIONS] {
         let bound = subject.format.bind(subject.body(&[]).as_bytes(), &context).unwrap();
-        assert_eq!((bound.requests[0].session.as_deref(), bound.requests[0].rank), (Some("s"), Some(3)));
+        let request = &bound.requests[0];
+        assert_eq!((request.session.as_deref(), request.rank), (Some("s"), Some(3)));
+        assert_eq!(request.worker.as_ref(), Some(&worker));
     }
 }

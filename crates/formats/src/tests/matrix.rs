@@ -49,7 +49,7 @@ const ELSEWHERE: [&str; 6] = [
 #[track_caller]
 fn check(subject: &Subject, expected: &ExpectFile) {
     let mut matrix = String::new();
-    for (path, field) in subject.fields() {
+    for (path, field) in subject.settable() {
         if field.treatment != Treatment::Executed || ELSEWHERE.contains(&path.as_str()) {
             continue;
         }
@@ -100,7 +100,7 @@ fn a_completions_body_is_accepted_or_refused_as_listed() {
 fn null_is_the_same_as_absent() {
     for subject in [&GENERATE, &COMPLETIONS] {
         let plain = bind(subject.format, &subject.body(&[])).unwrap();
-        for (path, _) in subject.fields() {
+        for (path, _) in subject.settable() {
             let required = ["token_ids", "sampling_params", "prompt"].contains(&path.as_str());
             let inside =
                 ["structured_outputs.", "response_format."].iter().any(|parent| path.contains(parent));
@@ -120,7 +120,7 @@ fn null_is_the_same_as_absent() {
 #[test]
 fn a_refused_field_is_named_unless_it_asks_for_nothing() {
     for subject in [&GENERATE, &COMPLETIONS] {
-        for (path, field) in subject.fields() {
+        for (path, field) in subject.settable() {
             let Treatment::Refused { reason, neutral } = field.treatment else { continue };
             let refusal = bind(subject.format, &subject.body(&[(&path, "[[7]]")])).err().unwrap();
             assert_eq!(refusal.kind, RefusalKind::NotExpressible, "{} {path}", subject.name);
@@ -138,7 +138,7 @@ fn a_refused_field_is_named_unless_it_asks_for_nothing() {
 #[test]
 fn an_ignored_field_is_accepted_and_not_reported() {
     for subject in [&GENERATE, &COMPLETIONS] {
-        for (path, field) in subject.fields() {
+        for (path, field) in subject.settable() {
             if field.treatment == Treatment::Ignored && !path.contains("response_format.") {
                 let bound = bind(subject.format, &subject.body(&[(&path, "true")])).unwrap();
                 assert_eq!(bound.ignored, Vec::<String>::new(), "{} {path}", subject.name);
