@@ -93,7 +93,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Verdict> {
         drivers.iter().map(|driver| prepare(workspace, &folder, *driver)).collect::<Result<_>>()?;
     let bin = docs_check::build_tito(workspace, args.release)?;
 
-    let engine = args.kit.start(ENGINE, "clients", &[])?;
+    let engine = args.kit.start(ENGINE, "clients", &[], &[])?;
     let server = Server::start(workspace, &bin, &engine.grpc)?;
     let mut rows = Vec::new();
     let mut holds = true;

@@ -9,6 +9,10 @@
 //! | `TITO_CONFORMANCE_HTTP` | `host:port` of the engine's HTTP server; absent for `mock` |
 //! | `TITO_CONFORMANCE_SKIPPED` | file to which the suite adds the name of each case that the engine cannot show |
 //!
+//! The kinds `vl` and `dp2` are for exact routing: `tito serve` over two engines that take media, and over one engine of two
+//! data-parallel ranks, both with KV events. Those tests are in `crates/cli/tests/system/exact`, where simulated engines
+//! take the same part on every `cargo test`; `TITO_EXACT_ENGINES` names the real ones, `host:port` each.
+//!
 //! For `mock` the suite starts a mock of its own, as it does on every `cargo test`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +24,9 @@ use crate::engine_kit::KitArgs;
 use crate::process;
 use crate::table;
 use crate::workspace::Workspace;
+
+/// The tests of exact routing, which are the binary's own: they need a router in front of engines that publish events.
+const EXACT: [&str; 5] = ["test", "--package", "tito", "--test", "system"];
 
 /// The suite, for cargo.
 const SUITE: [&str; 5] = ["test", "--package", "tito-testkit", "--test", "conformance"];
@@ -45,6 +52,10 @@ enum EngineKind {
     Light,
     /// Real vLLM on CPU with a small dense model.
     Dense,
+    /// Two real vLLM on CPU that take images, behind a router.
+    Vl,
+    /// One real vLLM on CPU with two data-parallel ranks, behind a router.
+    Dp2,
 }
 
 impl EngineKind {
@@ -53,6 +64,8 @@ impl EngineKind {
             Self::Mock => "mock",
             Self::Light => "light",
             Self::Dense => "dense",
+            Self::Vl => "vl",
+            Self::Dp2 => "dp2",
         }
     }
 }
@@ -85,7 +98,11 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Verdict> {
     let mut holds = true;
     for engine in engines {
         // What the other engines showed is worth printing even when one does not start.
-        let (outcomes, success) = test(workspace, args, engine).unwrap_or_else(|error| {
+        let tested = match engine {
+            EngineKind::Vl | EngineKind::Dp2 => exact(workspace, args, engine),
+            EngineKind::Mock | EngineKind::Light | EngineKind::Dense => test(workspace, args, engine),
+        };
+        let (outcomes, success) = tested.unwrap_or_else(|error| {
             eprintln!("{}: {error:#}", engine.as_str());
             (Outcomes::new(), false)
         });
@@ -103,9 +120,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Verdict> {
 /// Runs the suite against one engine, which is stopped before this returns.
 fn test(workspace: &Workspace, args: &Args, engine: EngineKind) -> Result<(Outcomes, bool)> {
     let running = match engine {
-        EngineKind::Mock => None,
-        EngineKind::Light => Some(args.kit.start(engine.as_str(), "conformance", &[])?),
-        EngineKind::Dense => Some(args.kit.start(engine.as_str(), "conformance", &DENSE_ARGS)?),
+        EngineKind::Light => Some(args.kit.start(engine.as_str(), "conformance", &[], &[])?),
+        EngineKind::Dense => Some(args.kit.start(engine.as_str(), "conformance", &[], &DENSE_ARGS)?),
+        EngineKind::Mock | EngineKind::Vl | EngineKind::Dp2 => None,
     };
     let skipped =
         std::env::temp_dir().join(format!("tito-skipped-{}-{}", engine.as_str(), std::process::id()));
@@ -125,6 +142,36 @@ fn test(workspace: &Workspace, args: &Args, engine: EngineKind) -> Result<(Outco
         std::fs::remove_file(&skipped)?;
     }
     Ok((outcomes, status.success()))
+}
+
+/// Runs the tests of exact routing over real engines, which are stopped before this returns.
+fn exact(workspace: &Workspace, args: &Args, engine: EngineKind) -> Result<(Outcomes, bool)> {
+    if !process::succeeds(process::cargo(&workspace.root, &EXACT).arg("--no-run"))? {
+        bail!("the tests of exact routing do not build");
+    }
+    let start = |kind, purpose: &str, more: &[&str]| {
+        let port = events_port()?.to_string();
+        args.kit.start(kind, purpose, &[&["--kv", port.as_str()], more].concat(), &[])
+    };
+    let (running, tests) = if engine == EngineKind::Dp2 {
+        (vec![start("dense", "conformance-dp2", &["--dp", "2"])?], "exact::ranks::")
+    } else {
+        let engines = ["conformance-1", "conformance-2"].map(|purpose| start("vl", purpose, &[]));
+        (engines.into_iter().collect::<Result<_>>()?, "exact::distinct")
+    };
+    let addresses: Vec<&str> = running.iter().map(|engine| engine.grpc.as_str()).collect();
+    let mut suite = process::cargo(&workspace.root, &EXACT);
+    suite.arg("--").arg(args.filter.as_deref().unwrap_or(tests)).arg("--test-threads=1");
+    suite.env("TITO_EXACT_ENGINES", addresses.join(","));
+    let mut outcomes = Outcomes::new();
+    let status = process::watched(&mut suite, |line| outcomes.extend(outcome(line)))?;
+    Ok((outcomes, status.success()))
+}
+
+/// A port with some room after it for the ranks, free a moment ago: the kit takes no 0 here.
+fn events_port() -> Result<u16> {
+    let free = std::net::TcpListener::bind("127.0.0.1:0")?;
+    Ok(free.local_addr()?.port().min(60_000))
 }
 
 /// A case that says it was skipped has not passed.

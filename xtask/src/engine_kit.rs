@@ -61,8 +61,15 @@ impl KitArgs {
         Ok(folder)
     }
 
-    /// Starts an engine of this kind under a name nobody else uses and returns when it is healthy.
-    pub(crate) fn start(&self, kind: &str, purpose: &str, engine_args: &[&str]) -> Result<RunningEngine> {
+    /// Starts an engine of this kind under a name nobody else uses and returns when it is healthy. `kit_args` are the
+    /// kit's own, `engine_args` the engine's.
+    pub(crate) fn start(
+        &self,
+        kind: &str,
+        purpose: &str,
+        kit_args: &[&str],
+        engine_args: &[&str],
+    ) -> Result<RunningEngine> {
         let script = self.folder()?.join("engine.sh");
         let script = script.to_str().context("the kit's path is not UTF-8")?;
         let name = format!("tito-{purpose}-{kind}-{}", std::process::id());
@@ -73,6 +80,7 @@ impl KitArgs {
         for (flag, port) in [("--grpc", &grpc), ("--http", &http)] {
             arguments.extend(port.iter().flat_map(|port| [flag, port.as_str()]));
         }
+        arguments.extend(kit_args);
         if !engine_args.is_empty() {
             arguments.push("--");
             arguments.extend(engine_args);

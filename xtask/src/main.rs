@@ -7,6 +7,7 @@
 mod clients;
 mod conformance;
 mod docs_check;
+mod drift;
 mod engine_kit;
 mod process;
 mod table;
@@ -39,6 +40,8 @@ enum Command {
     DocsCheck(docs_check::Args),
     /// Run the vLLM contract suite against the mock or a real engine.
     Conformance(conformance::Args),
+    /// Route requests under eviction for minutes and hold every prediction of cached tokens against the engine's report.
+    Drift(drift::Args),
     /// Drive `tito serve` over a real engine with third-party clients.
     Clients(clients::Args),
 }
@@ -74,6 +77,7 @@ fn run(command: &Command) -> Result<Verdict> {
         Command::Verify(args) => Ok(verify::run(&workspace, args)),
         Command::DocsCheck(args) => docs_check::run(&workspace, args),
         Command::Conformance(args) => conformance::run(&workspace, args),
+        Command::Drift(args) => drift::run(&workspace, args),
         Command::Clients(args) => clients::run(&workspace, args),
     }
 }

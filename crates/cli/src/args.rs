@@ -3,12 +3,16 @@
 mod bench;
 mod demo;
 mod mock;
+mod replay;
 mod serve;
+mod workers;
 
 pub(crate) use bench::{Bench, BenchArgs};
 pub(crate) use demo::DemoArgs;
 pub(crate) use mock::MockArgs;
-pub(crate) use serve::{GenerationConfig, LogFormat, ServeArgs};
+pub(crate) use replay::{PlotKind, REQUESTS_MAX, ReplayArgs};
+pub(crate) use serve::{Affinity, GenerationConfig, LogFormat, ServeArgs, SiblingsRule};
+pub(crate) use workers::WorkersArgs;
 
 use clap::{Args, Command, CommandFactory, Parser, Subcommand};
 
@@ -33,6 +37,10 @@ pub(crate) enum Action {
     Demo(DemoArgs),
     /// Measure a server: latency, throughput, and what it costs
     Bench(Box<BenchArgs>),
+    /// Show the workers of a running server: load, index, and why one is not ready
+    Workers(WorkersArgs),
+    /// Replay a trace of requests over simulated workers and compare the routing policies
+    Replay(Box<ReplayArgs>),
 }
 
 #[derive(Debug, Args)]

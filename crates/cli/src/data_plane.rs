@@ -5,22 +5,26 @@ use std::sync::Arc;
 use prometheus_client::registry::Registry;
 use tito_dataplane::{Admit, AdmitConfig, AdmitMetrics, Fanout};
 use tito_engine::BoxEngine;
-use tito_fleet::{Snapshot, Wrap};
-use tito_router::{Route, RouteMetrics};
+use tito_fleet::{Blocks, Snapshot, Wrap};
+use tito_router::{Route, RouteConfig, RouteMetrics};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// Outside in: let in, then choose a worker. Migration and disaggregation will stand between the two.
+/// Outside in: let in, then choose a worker. Migration and disaggregation will stand between the two. The router comes
+/// back beside the whole, for what operators ask of it.
 pub(crate) fn data_plane(
     fleet: watch::Receiver<Arc<Snapshot>>,
+    blocks: Arc<Blocks>,
+    routing: RouteConfig,
     admission: AdmitConfig,
     draining: CancellationToken,
     registry: &mut Registry,
-) -> BoxEngine {
+) -> (BoxEngine, Route) {
     let route_metrics = RouteMetrics::register(registry.sub_registry_with_prefix("router"));
     let admit_metrics = AdmitMetrics::register(registry.sub_registry_with_prefix("admission"));
-    let engine = Route::new(fleet, route_metrics);
-    BoxEngine::new(Admit::new(engine, admission, draining, admit_metrics))
+    let route = Route::new(fleet, blocks, routing, route_metrics);
+    let engine = Admit::new(route.clone(), admission, draining, admit_metrics);
+    (BoxEngine::new(engine), route)
 }
 
 /// What belongs to one engine: several continuations of a request run on the engine that was chosen for it.

@@ -10,7 +10,10 @@ use serde_json::{Value, json};
 use tito_dataplane::AdmitConfig;
 use tito_engine_vllm::VllmConfig;
 use tito_frontend::FrontendConfig;
+use tito_kv_index::IndexConfig;
 use tito_mock::{Mock, MockConfig, MockHandle, Timing};
+use tito_policy::{BoardConfig, PolicyKind};
+use tito_router::{RouteConfig, TargetLimit};
 use tito_runtime::{OnError, ShutdownConfig, Tasks};
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +38,9 @@ const READY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Requests that are sent, and tokens that each asks for.
 const REQUESTS: usize = 4;
 const TOKENS: usize = 6;
+/// Requests that may wait, and for how long.
+const QUEUE_REQUESTS: usize = 1024;
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(args: &DemoArgs) -> ExitCode {
     process::block_on(demo(args))
@@ -100,15 +106,23 @@ fn settings(port: u16, mocks: &[Mock]) -> Settings {
         connect_timeout: READY_TIMEOUT,
         stall_timeout: None,
         response_bytes_max: 64 << 20,
+        pixels: None,
     };
     Settings {
         frontend: FrontendConfig::new(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
         engines: mocks.iter().map(engine).collect(),
         fleet: fleet_config(),
+        index: IndexConfig { bytes_max: 64 << 20 },
+        routing: RouteConfig {
+            board: BoardConfig::new(PolicyKind::Kv, 0),
+            target_limit: TargetLimit::Auto,
+            queue_requests_max: QUEUE_REQUESTS,
+            queue_timeout: QUEUE_TIMEOUT,
+        },
         admission: AdmitConfig {
             in_flight_max: 1024,
-            queue_requests_max: 1024,
-            queue_timeout: Duration::from_secs(60),
+            queue_requests_max: QUEUE_REQUESTS,
+            queue_timeout: QUEUE_TIMEOUT,
         },
         shutdown: ShutdownConfig { unready: Duration::ZERO, drain: Duration::from_secs(5) },
     }

@@ -6,14 +6,18 @@
 mod args;
 mod bench;
 mod check;
+mod client;
 mod data_plane;
 mod demo;
 mod layers;
 mod mock;
+mod operator;
 mod process;
+mod replay;
 mod serve;
 mod settings;
 mod units;
+mod workers;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -36,6 +40,8 @@ fn main() -> ExitCode {
         Action::Mock(args) => mock::run(*args),
         Action::Demo(args) => demo::run(&args),
         Action::Bench(args) => bench::run(*args),
+        Action::Workers(args) => workers::run(&args),
+        Action::Replay(args) => replay::run(&args),
     }
 }
 

@@ -22,10 +22,13 @@ pub(crate) fn block_on(command: impl Future<Output = anyhow::Result<ExitCode>>) 
     raise_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let done = runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(command));
-    done.unwrap_or_else(|error| {
-        eprintln!("tito: {error:#}");
-        ExitCode::FAILURE
-    })
+    done.unwrap_or_else(|error| failed(&error))
+}
+
+/// Prints why a command did not do what it was asked to.
+pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("tito: {error:#}");
+    ExitCode::FAILURE
 }
 
 /// Thousands of requests are open at a time, and the usual soft limit is 1024 files: take what the hard limit gives.

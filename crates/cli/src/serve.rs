@@ -6,13 +6,14 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use prometheus_client::registry::Registry;
 use tito_engine_vllm::VllmConnector;
-use tito_fleet::{Fleet, FleetMetrics};
+use tito_fleet::{Blocks, Fleet, FleetMetrics};
 use tito_formats::{OpenAiCompletions, VllmGenerate};
 use tito_frontend::{Exit, FormatRoute, Frontend, Parts, Route};
 use tito_runtime::{OnError, Sequence, Shutdown, Signals, Stage, Tasks, Trigger, telemetry};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::{LogFormat, ServeArgs};
+use crate::operator::FleetOperator;
 use crate::settings::{Settings, settings};
 use crate::{data_plane, process};
 
@@ -52,7 +53,7 @@ pub(crate) struct Server {
 impl Server {
     /// Puts the parts together; every address and file is checked, and the socket is bound.
     pub(crate) fn build(settings: Settings) -> anyhow::Result<Self> {
-        let Settings { frontend, engines, fleet, admission, shutdown } = settings;
+        let Settings { frontend, engines, fleet, index, routing, admission, shutdown } = settings;
         let mut registry = tito_runtime::registry();
         let (sequence, shutdown, trigger) = shutdown.build();
         let (reload_trigger, reload) = tito_runtime::reload();
@@ -63,12 +64,24 @@ impl Server {
         let connectors = engines.into_iter().map(|engine| VllmConnector::try_new(engine, suffix()));
         let connectors = connectors.collect::<Result<Vec<_>, _>>()?;
         let fleet_metrics = FleetMetrics::register(registry.sub_registry_with_prefix("fleet"));
-        let fleet = Fleet::new(fleet, connectors, data_plane::per_engine(), fleet_metrics);
+        // Block identities are this process's own: who does not know the secret cannot make two prompts look alike.
+        let blocks = Arc::new(Blocks::new(index, uuid::Uuid::new_v4().as_u128()));
+        blocks.register(registry.sub_registry_with_prefix("fleet"));
+        let per_engine = data_plane::per_engine();
+        let fleet = Fleet::new(fleet, connectors, per_engine, Arc::clone(&blocks), fleet_metrics);
 
         let draining = CancellationToken::new();
-        let engine = data_plane::data_plane(fleet.snapshot(), admission, draining.clone(), &mut registry);
+        let (engine, route) = data_plane::data_plane(
+            fleet.snapshot(),
+            blocks,
+            routing,
+            admission,
+            draining.clone(),
+            &mut registry,
+        );
         let parts = Parts {
             engine,
+            operator: Arc::new(FleetOperator(route)),
             catalog: fleet.catalog(),
             formats: formats(),
             shutdown: shutdown.clone(),

@@ -9,9 +9,14 @@ use tito_engine_vllm::{TlsConfig as EngineTls, VllmConfig, VllmConnector};
 use tito_fleet::FleetConfig;
 use tito_formats::SamplingDefaults;
 use tito_frontend::{Error as FrontendError, FrontendConfig, KeyConfig, Limits, Timeouts, TlsConfig};
+use tito_kv_index::IndexConfig;
+use tito_policy::{BoardConfig, SiblingRule, Stickiness};
+use tito_router::RouteConfig;
 use tito_runtime::{Chain, ShutdownConfig, telemetry};
 
-use crate::args::{GenerationConfig, ServeArgs};
+use tito_types::Pixels;
+
+use crate::args::{Affinity, GenerationConfig, ServeArgs, SiblingsRule};
 
 /// First pause before an engine that was not reached is tried again.
 const RETRY_MIN: Duration = Duration::from_millis(100);
@@ -23,6 +28,8 @@ pub(crate) struct Settings {
     pub(crate) frontend: FrontendConfig,
     pub(crate) engines: Vec<VllmConfig>,
     pub(crate) fleet: FleetConfig,
+    pub(crate) index: IndexConfig,
+    pub(crate) routing: RouteConfig,
     pub(crate) admission: AdmitConfig,
     pub(crate) shutdown: ShutdownConfig,
 }
@@ -67,6 +74,8 @@ pub(crate) fn settings(args: &ServeArgs) -> Result<Settings, Vec<String>> {
         frontend,
         engines,
         fleet: fleet_config(),
+        index: IndexConfig { bytes_max: args.index_limit },
+        routing: routing(args),
         admission: AdmitConfig {
             in_flight_max: args.max_in_flight,
             queue_requests_max: args.max_queued as usize,
@@ -74,6 +83,32 @@ pub(crate) fn settings(args: &ServeArgs) -> Result<Settings, Vec<String>> {
         },
         shutdown: ShutdownConfig { unready: args.unready_delay, drain: args.drain_timeout },
     })
+}
+
+fn routing(args: &ServeArgs) -> RouteConfig {
+    // Each process draws its own numbers: what is random must not be the same in all of them.
+    let seed = uuid::Uuid::new_v4().as_u64_pair().0;
+    let board = BoardConfig {
+        temperature: args.temperature,
+        stickiness: match args.affinity {
+            Affinity::Soft => Stickiness::Soft,
+            Affinity::Hard => Stickiness::Hard,
+            Affinity::Off => Stickiness::Off,
+        },
+        session_idle: args.session_idle,
+        siblings: match args.siblings {
+            SiblingsRule::Colocate => SiblingRule::Colocate { load_tokens_max: args.sibling_load },
+            SiblingsRule::Spread => SiblingRule::Spread,
+            SiblingsRule::Ignore => SiblingRule::Ignore,
+        },
+        ..BoardConfig::new(args.policy, seed)
+    };
+    RouteConfig {
+        board,
+        target_limit: args.target_limit,
+        queue_requests_max: args.max_queued as usize,
+        queue_timeout: args.queue_timeout,
+    }
 }
 
 /// Settings that mean nothing without others, which are missing. Judged here, when every place has been read.
@@ -142,6 +177,15 @@ fn frontend(args: &ServeArgs) -> FrontendConfig {
     }
 }
 
+/// What the operator says about one engine behind its address.
+fn pixels(options: &str) -> Result<Pixels, String> {
+    match options {
+        "pixels=raw" => Ok(Pixels::Raw),
+        "pixels=normalized" => Ok(Pixels::Normalized),
+        _ => Err(format!("unknown option `{options}`: use pixels=raw or pixels=normalized")),
+    }
+}
+
 fn engine_tls(args: &ServeArgs) -> Result<Option<EngineTls>, String> {
     let Some(ca) = &args.engine_ca else { return Ok(None) };
     let identity = args.engine_cert.as_deref().zip(args.engine_key.as_deref());
@@ -169,6 +213,8 @@ fn engine(url: &str, args: &ServeArgs, tls: Option<&EngineTls>) -> Result<VllmCo
         ("vllms", None) => return Err("vllms:// needs --engine-ca".to_owned()),
         _ => return Err(format!("unknown scheme `{scheme}`: use vllm:// or vllms://")),
     };
+    let (rest, options) = rest.split_once('?').map_or((rest, None), |(rest, options)| (rest, Some(options)));
+    let pixels = options.map(pixels).transpose()?;
     let (host, port) = rest.rsplit_once(':').ok_or("the gRPC port is missing")?;
     let port: u16 = port.parse().map_err(|_| format!("`{port}` is not a port"))?;
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
@@ -187,6 +233,7 @@ fn engine(url: &str, args: &ServeArgs, tls: Option<&EngineTls>) -> Result<VllmCo
         connect_timeout: args.connect_timeout,
         stall_timeout: args.stall_timeout.0,
         response_bytes_max: args.engine_reply_limit,
+        pixels,
     };
     // Connects nothing; the number only matters to connections.
     VllmConnector::try_new(config.clone(), 0).map_err(|error| Chain(&error).to_string())?;

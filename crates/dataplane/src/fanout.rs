@@ -33,7 +33,7 @@ impl<E: Engine> Engine for Fanout<E> {
     }
 }
 
-/// Every child hears about the prompt from its engine; the reply tells it once.
+/// Every child hears about the prompt from its engine, and is in the same place; the reply tells both once.
 fn without_prompt(part: TokenStream) -> TokenStream {
     TokenStream::new(part.choices(), part.map(|item| item.map(|delta| Delta { prompt: None, ..delta })))
 }

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
-use tito_engine::{BoxEngine, Connection, Connector};
-use tito_types::{Catalog, EngineInfo, Identity, WorkerId};
+use tito_engine::{AdapterFeed, BoxEngine, Connection, Connector, KvFeed, Lost};
+use tito_types::{Adapter, Catalog, EngineInfo, Identity, WorkerId};
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use crate::{FleetMetrics, Load, Snapshot, State, Worker};
+use crate::snapshot::adapter;
+use crate::{Blocks, FleetMetrics, Snapshot, State, Target, Worker};
 
 /// Puts the layers that belong to one engine around it.
 pub type Wrap = Box<dyn Fn(&EngineInfo, BoxEngine) -> BoxEngine + Send + Sync>;
@@ -32,6 +33,7 @@ pub struct Fleet<C> {
     config: FleetConfig,
     connectors: BTreeMap<WorkerId, C>,
     wrap: Wrap,
+    blocks: Arc<Blocks>,
     table: Table,
 }
 
@@ -46,9 +48,18 @@ struct Table {
 }
 
 enum Event {
-    Reached(WorkerId, Arc<EngineInfo>, BoxEngine),
+    Reached(WorkerId, Reached),
+    Adapters(WorkerId, Arc<[Adapter]>),
     Failed(WorkerId, String),
     Lost(WorkerId, String),
+}
+
+/// An engine that answers.
+struct Reached {
+    info: Arc<EngineInfo>,
+    adapters: Arc<[Adapter]>,
+    engine: BoxEngine,
+    targets: Vec<Arc<Target>>,
 }
 
 /// Events that may wait for the table; a connection waits when it is full.
@@ -56,20 +67,27 @@ const EVENTS_MAX: usize = 64;
 
 impl<C: Connector> Fleet<C> {
     /// A fleet of these engines; two that lead to the same worker are one.
-    pub fn new(config: FleetConfig, connectors: Vec<C>, wrap: Wrap, metrics: FleetMetrics) -> Self {
+    pub fn new(
+        config: FleetConfig,
+        connectors: Vec<C>,
+        wrap: Wrap,
+        blocks: Arc<Blocks>,
+        metrics: FleetMetrics,
+    ) -> Self {
         let connectors: BTreeMap<_, _> =
             connectors.into_iter().map(|connector| (connector.worker().clone(), connector)).collect();
         let waiting = |id: &WorkerId| {
             metrics.unreached(id);
             let state = State::Unreachable("not reached yet".to_owned());
-            Arc::new(Worker { id: id.clone(), info: None, state, load: Load::default() })
+            let (adapters, targets) = (Arc::default(), Vec::new());
+            Arc::new(Worker { id: id.clone(), info: None, adapters, state, targets })
         };
         let workers: BTreeMap<_, _> = connectors.keys().map(|id| (id.clone(), waiting(id))).collect();
         let first = Snapshot { workers: workers.values().cloned().collect() };
         let catalog = watch::Sender::new(Arc::new(first.catalog()));
         let snapshot = watch::Sender::new(Arc::new(first));
         let table = Table { workers, identities: BTreeMap::new(), snapshot, catalog, metrics };
-        Self { config, connectors, wrap, table }
+        Self { config, connectors, wrap, blocks, table }
     }
 
     /// The fleet as it is, for the router.
@@ -82,44 +100,125 @@ impl<C: Connector> Fleet<C> {
         self.table.catalog.subscribe()
     }
 
-    /// Connects, watches and reconnects until told to stop.
+    /// Connects, watches and reconnects until told to stop. One task per engine, so that a busy feed delays no other.
     pub async fn run(self, stop: CancellationToken) {
-        let Self { config, connectors, wrap, mut table } = self;
+        let Self { config, connectors, wrap, blocks, mut table } = self;
         let (events, mut inbox) = mpsc::channel(EVENTS_MAX);
-        let mut connections: FuturesUnordered<_> =
-            connectors.values().map(|connector| keep(connector, &config, &wrap, events.clone())).collect();
+        let shared = Arc::new(Shared { config, wrap, blocks, metrics: table.metrics.clone(), events });
+        let mut keepers = JoinSet::new();
+        for connector in connectors.into_values() {
+            keepers.spawn(keep(connector, Arc::clone(&shared)));
+        }
         let handle = async {
-            loop {
-                tokio::select! {
-                    Some(event) = inbox.recv() => table.apply(event),
-                    Some(()) = connections.next() => {}
-                    else => std::future::pending().await,
-                }
+            while let Some(event) = inbox.recv().await {
+                table.apply(event);
             }
         };
         stop.run_until_cancelled(handle).await;
+        keepers.shutdown().await;
     }
 }
 
+/// What the keepers of all engines share.
+struct Shared {
+    config: FleetConfig,
+    wrap: Wrap,
+    blocks: Arc<Blocks>,
+    metrics: FleetMetrics,
+    events: mpsc::Sender<Event>,
+}
+
 /// Keeps one engine connected, for ever.
-async fn keep<C: Connector>(connector: &C, config: &FleetConfig, wrap: &Wrap, events: mpsc::Sender<Event>) {
+async fn keep<C: Connector>(connector: C, shared: Arc<Shared>) {
     let id = connector.worker();
-    let mut pause = config.retry_min;
+    let FleetConfig { retry_min, retry_max } = shared.config;
+    let mut pause = retry_min;
     loop {
         match connector.connect().await {
-            Ok(Connection { info, engine, lost, kv: _ }) => {
-                pause = config.retry_min;
-                let engine = wrap(&info, engine);
-                let _ = events.send(Event::Reached(id.clone(), Arc::new(info), engine)).await;
-                let reason = lost.await;
-                let _ = events.send(Event::Lost(id.clone(), reason)).await;
+            Ok(Connection { info, engine, lost, kv, adapters, adapter_feed }) => {
+                pause = retry_min;
+                let engine = (shared.wrap)(&info, engine);
+                // Closed on every way out, also when this task is stopped.
+                let mut ranks = Ranks::open(&shared, id, &info);
+                ranks.adapters(adapters);
+                let (adapters, targets) = (Arc::clone(&ranks.adapters), ranks.targets.clone());
+                let reached = Reached { info: Arc::new(info), adapters, engine, targets };
+                let _ = shared.events.send(Event::Reached(id.clone(), reached)).await;
+                let reason = ranks.follow(kv, adapter_feed, lost).await;
+                let _ = shared.events.send(Event::Lost(id.clone(), reason)).await;
             }
             Err(error) => {
-                let _ = events.send(Event::Failed(id.clone(), error.to_string())).await;
+                let _ = shared.events.send(Event::Failed(id.clone(), error.to_string())).await;
             }
         }
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(config.retry_max);
+        pause = (pause * 2).min(retry_max);
+    }
+}
+
+/// The targets of one engine instance, for as long as the connection lives.
+struct Ranks<'a> {
+    shared: &'a Shared,
+    worker: &'a WorkerId,
+    first: u32,
+    /// As they were listed last.
+    adapters: Arc<[Adapter]>,
+    targets: Vec<Arc<Target>>,
+}
+
+impl<'a> Ranks<'a> {
+    fn open(shared: &'a Shared, worker: &'a WorkerId, info: &EngineInfo) -> Self {
+        let targets = Target::of_engine(&shared.blocks, worker, info, &shared.metrics);
+        let first = info.identity.parallelism.data_rank;
+        Self { shared, worker, first, adapters: Arc::default(), targets }
+    }
+
+    /// Books the adapters the engine has now. What one of them stored under an earlier load is cold from here on.
+    fn adapters(&mut self, now: Vec<Adapter>) {
+        for Adapter { name, id, source } in &now {
+            let was = adapter(&self.adapters, name);
+            // An engine may load other weights into an adapter in place.
+            let in_place = was.is_some_and(|was| was.id == *id && was.source != *source);
+            for target in &self.targets {
+                target.adapter_loaded(&self.shared.blocks, name, *id);
+                if in_place {
+                    target.adapter_reloaded(&self.shared.blocks, name);
+                }
+            }
+        }
+        self.adapters = now.into();
+    }
+
+    /// Applies the feeds until the engine is lost; returns why.
+    async fn follow(&mut self, mut feed: KvFeed, mut adapters: AdapterFeed, mut lost: Lost) -> String {
+        let blocks = &self.shared.blocks;
+        loop {
+            tokio::select! {
+                reason = &mut lost => return reason,
+                Some(update) = feed.next() => {
+                    let at = update.rank.checked_sub(self.first).map(|at| at as usize);
+                    let Some(target) = at.and_then(|at| self.targets.get(at)) else {
+                        warn!(rank = update.rank, "news of a rank that is not behind this address");
+                        continue;
+                    };
+                    target.apply(blocks, update.news);
+                    blocks.tell_evicted();
+                }
+                Some(now) = adapters.next() => {
+                    self.adapters(now);
+                    let event = Event::Adapters(self.worker.clone(), Arc::clone(&self.adapters));
+                    let _ = self.shared.events.send(event).await;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Ranks<'_> {
+    fn drop(&mut self) {
+        for target in &self.targets {
+            target.close(&self.shared.blocks);
+        }
     }
 }
 
@@ -127,20 +226,21 @@ impl Table {
     /// Books one event and shows the result. Synchronous, so that nobody sees it half done.
     fn apply(&mut self, event: Event) {
         match event {
-            Event::Reached(id, info, engine) => self.reached(&id, info, engine),
+            Event::Reached(id, reached) => self.reached(&id, reached),
+            Event::Adapters(id, adapters) => self.adapters(&id, adapters),
             Event::Failed(id, reason) => {
                 let known = self.workers.get(&id).and_then(|worker| worker.state.reason());
                 if known != Some(&reason) {
                     warn!(worker = %id, reason, "engine not reached, trying again");
                 }
                 self.metrics.unreached(&id);
-                self.set(&id, None, State::Unreachable(reason));
+                self.not_ready(&id, State::Unreachable(reason));
             }
             Event::Lost(id, reason) => {
                 if self.workers.get(&id).is_some_and(|worker| matches!(worker.state, State::Ready(_))) {
                     warn!(worker = %id, reason, "engine lost, reconnecting");
                     self.metrics.lost(&id);
-                    self.set(&id, None, State::Unreachable(reason));
+                    self.not_ready(&id, State::Unreachable(reason));
                 }
             }
         }
@@ -149,28 +249,47 @@ impl Table {
         self.snapshot.send_replace(Arc::new(snapshot));
     }
 
-    fn reached(&mut self, id: &WorkerId, info: Arc<EngineInfo>, engine: BoxEngine) {
+    fn reached(&mut self, id: &WorkerId, reached: Reached) {
+        let Reached { info, adapters, engine, targets } = reached;
         if let Some(change) = self.identities.get(id).and_then(|known| Change::between(known, &info.identity))
         {
             error!(worker = %id, %change, "engine refused: it is not the one this worker was");
             self.metrics.unreached(id);
-            self.set(id, None, State::Refused(format!("identity changed: {change}")));
+            self.not_ready(id, State::Refused(format!("identity changed: {change}")));
             return;
         }
         self.identities.entry(id.clone()).or_insert_with(|| info.identity.clone());
         let Identity { model, max_model_len, .. } = &info.identity;
+        let loaded = adapters.len();
         let (model, instance, version) = (&model.names[0], &info.instance_id, &info.engine_version);
-        info!(worker = %id, model, max_model_len, instance, version, "engine ready");
+        info!(worker = %id, model, max_model_len, instance, version, adapters = loaded, "engine ready");
         self.metrics.accepted(id);
-        self.set(id, Some(info), State::Ready(engine));
+        let id = id.clone();
+        let worker =
+            Worker { id: id.clone(), info: Some(info), adapters, state: State::Ready(engine), targets };
+        self.workers.insert(id, Arc::new(worker));
     }
 
-    /// Every new instance starts with no load of its own; what ran on the old one releases the old count.
-    fn set(&mut self, id: &WorkerId, new_info: Option<Arc<EngineInfo>>, state: State) {
-        let Some(old) = self.workers.get(id) else { return };
-        let load = if new_info.is_some() { Load::default() } else { old.load.clone() };
-        let info = new_info.or_else(|| old.info.clone());
-        self.workers.insert(id.clone(), Arc::new(Worker { id: id.clone(), info, state, load }));
+    fn adapters(&mut self, id: &WorkerId, adapters: Arc<[Adapter]>) {
+        let Some(worker) = self.workers.get_mut(id) else { return };
+        if !matches!(worker.state, State::Ready(_)) {
+            return;
+        }
+        let new = |now: &&Adapter| adapter(&worker.adapters, &now.name) != Some(now);
+        for Adapter { name, id: load, source } in adapters.iter().filter(new) {
+            info!(worker = %id, adapter = name, load, source, "adapter loaded");
+        }
+        let gone = |was: &&Adapter| adapter(&adapters, &was.name).is_none();
+        for Adapter { name, .. } in worker.adapters.iter().filter(gone) {
+            info!(worker = %id, adapter = name, "adapter unloaded");
+        }
+        *worker = Arc::new(Worker { adapters, ..Worker::clone(worker) });
+    }
+
+    /// The worker is not ready and has no targets: what is in flight on the old ones is theirs to release.
+    fn not_ready(&mut self, id: &WorkerId, state: State) {
+        let Some(worker) = self.workers.get_mut(id) else { return };
+        *worker = Arc::new(Worker { state, targets: Vec::new(), ..Worker::clone(worker) });
     }
 }
 

@@ -1,12 +1,18 @@
 //! Which engines exist, what they can do and whether they are ready, as one immutable [`Snapshot`].
 //!
-//! The [`Fleet`] keeps one connection per configured engine and publishes a new snapshot at every change. Readers
-//! never wait for it. It must not know routing, HTTP or any engine's protocol.
+//! The [`Fleet`] keeps one connection per configured engine and publishes a new snapshot at every change. What each
+//! (worker, rank) holds is in [`Blocks`], fed by the engines. Readers wait for neither. It must not know routing, HTTP
+//! or any engine's protocol.
 
+mod blocks;
 mod fleet;
 mod metrics;
 mod snapshot;
+mod target;
 
+pub use blocks::Blocks;
 pub use fleet::{Fleet, FleetConfig, Wrap};
 pub use metrics::FleetMetrics;
-pub use snapshot::{InFlight, Load, Snapshot, State, Worker};
+pub use snapshot::{Snapshot, State, Worker};
+pub use target::{Target, TargetId};
+pub use tito_kv_index::Generations;

@@ -1,10 +1,12 @@
 //! The fleet at one moment, as everybody reads it. Immutable; knows nothing of connections.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tito_engine::BoxEngine;
-use tito_types::{Catalog, CatalogModel, EngineInfo, Parallelism, WorkerId};
+use tito_types::{Adapter, Catalog, CatalogModel, EngineInfo, WorkerId};
+
+use crate::Target;
 
 /// The fleet at one moment.
 #[derive(Debug, Clone, Default)]
@@ -20,10 +22,12 @@ pub struct Worker {
     pub id: WorkerId,
     /// What it said about itself when it was last reached.
     pub info: Option<Arc<EngineInfo>>,
+    /// The adapters it had loaded when they were last listed, in order of name; none bears one of the engine's own names.
+    pub adapters: Arc<[Adapter]>,
     /// Whether requests may be sent to it.
     pub state: State,
-    /// What this process has sent to it and not seen end.
-    pub load: Load,
+    /// One per data-parallel rank behind it, by rank; empty while it is not ready.
+    pub targets: Vec<Arc<Target>>,
 }
 
 /// Whether requests may be sent to a worker.
@@ -56,64 +60,35 @@ impl State {
     }
 }
 
-/// Continuations in flight on one worker instance.
-#[derive(Debug, Clone, Default)]
-pub struct Load(Arc<AtomicUsize>);
-
-impl Load {
-    /// How many.
-    pub fn in_flight(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// Counts `n` more until the guard is dropped.
-    pub fn begin(&self, n: u32) -> InFlight {
-        let n = n as usize;
-        self.0.fetch_add(n, Ordering::Relaxed);
-        InFlight { load: self.clone(), n }
-    }
-}
-
-/// One request's load on one worker; dropping it is the only way to release it.
-#[derive(Debug)]
-pub struct InFlight {
-    load: Load,
-    n: usize,
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.load.0.fetch_sub(self.n, Ordering::Relaxed);
-    }
-}
-
 impl Worker {
-    /// Whether it serves that name.
+    /// Whether it serves that name, as a model or as an adapter.
     pub fn serves(&self, model: &str) -> bool {
-        self.info.as_ref().is_some_and(|info| info.identity.model.names.iter().any(|name| name == model))
+        let own = self.info.as_ref().map(|info| info.identity.model.names.as_slice()).unwrap_or_default();
+        own.iter().any(|name| name == model) || adapter(&self.adapters, model).is_some()
     }
-}
 
-impl Worker {
     /// Whether the data-parallel rank of that global number is behind it.
     pub fn owns(&self, rank: u32) -> bool {
-        self.info.as_ref().is_some_and(|info| {
-            let Parallelism { data_rank, data_local, .. } = info.identity.parallelism;
-            (data_rank..data_rank.saturating_add(data_local.max(1))).contains(&rank)
-        })
+        self.info.as_ref().is_some_and(|info| info.identity.parallelism.local_ranks().contains(&rank))
     }
 }
 
 impl Snapshot {
-    /// The models a client can ask for: one entry per primary name, limits that hold on every engine that is ready.
+    /// The models a client can ask for: one entry per primary name and one per adapter, with limits that hold on every
+    /// engine that is ready.
     pub fn catalog(&self) -> Catalog {
         let mut catalog = Catalog::default();
+        let mut places = BTreeMap::new();
         for worker in &self.workers {
             if let Some(reason) = worker.state.reason() {
                 catalog.reasons.push(format!("worker {} is {}: {reason}", worker.id, worker.state.word()));
             }
             if let Some(info) = &worker.info {
-                add(&mut catalog.models, info, matches!(worker.state, State::Ready(_)));
+                let model = model_of(info, matches!(worker.state, State::Ready(_)));
+                let adapters = worker.adapters.iter().map(|adapter| adapter_of(adapter, &model));
+                for entry in std::iter::once(model.clone()).chain(adapters) {
+                    add(&mut catalog.models, &mut places, entry);
+                }
             }
         }
         if self.workers.is_empty() {
@@ -123,26 +98,50 @@ impl Snapshot {
     }
 }
 
-/// Ready engines decide an entry; one that is not ready only keeps the name known.
-fn add(models: &mut Vec<CatalogModel>, info: &EngineInfo, ready: bool) {
+/// The adapter of that name; `adapters` are in order of name.
+pub(crate) fn adapter<'a>(adapters: &'a [Adapter], name: &str) -> Option<&'a Adapter> {
+    let place = adapters.binary_search_by(|adapter| adapter.name.as_str().cmp(name)).ok()?;
+    Some(&adapters[place])
+}
+
+fn model_of(info: &EngineInfo, ready: bool) -> CatalogModel {
     let identity = &info.identity;
-    let new = CatalogModel {
+    CatalogModel {
         names: identity.model.names.clone(),
         source: identity.model.source.clone(),
+        parent: None,
         max_model_len: identity.max_model_len,
         n_max: identity.n_max(),
         routable: ready,
-    };
-    let Some(known) = models.iter_mut().find(|known| known.names[0] == new.names[0]) else {
+    }
+}
+
+/// Works within the limits of what it adapts.
+fn adapter_of(adapter: &Adapter, model: &CatalogModel) -> CatalogModel {
+    CatalogModel {
+        names: vec![adapter.name.clone()],
+        source: adapter.source.clone(),
+        parent: Some(model.names[0].clone()),
+        ..model.clone()
+    }
+}
+
+/// Ready engines decide an entry; one that is not ready only keeps the name known.
+fn add(models: &mut Vec<CatalogModel>, places: &mut BTreeMap<String, usize>, new: CatalogModel) {
+    let Some(&place) = places.get(&new.names[0]) else {
+        places.insert(new.names[0].clone(), models.len());
         models.push(new);
         return;
     };
-    match (known.routable, ready) {
+    let known = &mut models[place];
+    match (known.routable, new.routable) {
         (false, true) => *known = new,
         (true | false, false) => {}
         (true, true) => {
             known.max_model_len = known.max_model_len.min(new.max_model_len);
             known.n_max = known.n_max.min(new.n_max);
+            // What one engine serves as a model of its own is one, whatever another adapts under its name.
+            known.parent = known.parent.take().filter(|_| new.parent.is_some());
             for name in new.names {
                 if !known.names.contains(&name) {
                     known.names.push(name);

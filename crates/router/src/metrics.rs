@@ -1,7 +1,9 @@
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use tito_policy::Reason;
 use tito_types::WorkerId;
 
 /// What the router counts. Workers are configured by name, so the label is bounded by the configuration.
@@ -9,6 +11,14 @@ use tito_types::WorkerId;
 pub struct RouteMetrics {
     dispatches: Family<DispatchLabels, Counter>,
     no_worker: Counter,
+    choices: Family<ReasonLabels, Counter>,
+    waiting: Gauge,
+    prompt_tokens: Counter,
+    overlap_tokens: Counter,
+    predicted_cached: Family<WorkerLabels, Counter>,
+    reported_cached: Family<WorkerLabels, Counter>,
+    cache_reports: Family<AgreementLabels, Counter>,
+    token_only: Counter,
 }
 
 /// Which contact this was.
@@ -28,28 +38,125 @@ impl EncodeLabelValue for Contact {
     }
 }
 
+/// What an engine found in its cache, against what its events had told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Agreement {
+    Equal,
+    /// More than was known: something in flight put it there in between.
+    MoreCached,
+    /// Less than was known: it was evicted in between, or the identity is wrong.
+    LessCached,
+}
+
+impl EncodeLabelValue for Agreement {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> std::fmt::Result {
+        let word = match self {
+            Self::Equal => "equal",
+            Self::MoreCached => "more_cached",
+            Self::LessCached => "less_cached",
+        };
+        word.encode(encoder)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct DispatchLabels {
     worker: String,
+    rank: u32,
     contact: Contact,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WorkerLabels {
+    worker: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AgreementLabels {
+    result: Agreement,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabels {
+    reason: &'static str,
 }
 
 impl RouteMetrics {
     /// The caller passes the registry for `router_…`.
     pub fn register(registry: &mut Registry) -> Self {
-        let metrics = Self { dispatches: Family::default(), no_worker: Counter::default() };
-        let text = "Requests sent to a worker; the second contact follows a first that was not reached";
+        let metrics = Self {
+            dispatches: Family::default(),
+            no_worker: Counter::default(),
+            choices: Family::default(),
+            waiting: Gauge::default(),
+            prompt_tokens: Counter::default(),
+            overlap_tokens: Counter::default(),
+            predicted_cached: Family::default(),
+            reported_cached: Family::default(),
+            cache_reports: Family::default(),
+            token_only: Counter::default(),
+        };
+        let text = "Requests sent to a target; the second contact follows a first that was not reached";
         registry.register("dispatches", text, metrics.dispatches.clone());
         registry.register("no_worker", "Requests for which no worker was left", metrics.no_worker.clone());
+        let text = "Targets chosen, by what decided: policy, session, siblings or pin";
+        registry.register("choices", text, metrics.choices.clone());
+        let text = "Requests waiting because every target is at its limit";
+        registry.register("waiting_requests", text, metrics.waiting.clone());
+        registry.register("prompt_tokens", "Prompt tokens of routed requests", metrics.prompt_tokens.clone());
+        let text = "Leading prompt tokens that the chosen targets held, by their events";
+        registry.register("overlap_tokens", text, metrics.overlap_tokens.clone());
+        let text = "Cached prompt tokens expected of engines whose whole block table is known";
+        registry.register("predicted_cached_tokens", text, metrics.predicted_cached.clone());
+        let text = "Cached prompt tokens that the same engines then reported";
+        registry.register("reported_cached_tokens", text, metrics.reported_cached.clone());
+        let text =
+            "Requests by what the engine found in its cache: equal to what was expected, more, or less";
+        registry.register("cache_reports", text, metrics.cache_reports.clone());
+        let text = "Requests with media that were matched only on the tokens before their first media";
+        registry.register("token_only_requests", text, metrics.token_only.clone());
         metrics
     }
 
-    pub(crate) fn dispatched(&self, worker: &WorkerId, contact: Contact) {
-        let labels = DispatchLabels { worker: worker.as_str().to_owned(), contact };
+    pub(crate) fn dispatched(&self, worker: &WorkerId, rank: u32, contact: Contact) {
+        let labels = DispatchLabels { worker: worker.as_str().to_owned(), rank, contact };
         self.dispatches.get_or_create(&labels).inc();
     }
 
     pub(crate) fn no_worker(&self) {
         self.no_worker.inc();
+    }
+
+    pub(crate) fn chosen(&self, reason: Reason, prompt_tokens: u32, overlap_tokens: u32) {
+        let reason = match reason {
+            Reason::Pin => "pin",
+            Reason::Session => "session",
+            Reason::Siblings => "siblings",
+            Reason::Policy => "policy",
+        };
+        self.choices.get_or_create(&ReasonLabels { reason }).inc();
+        self.prompt_tokens.inc_by(u64::from(prompt_tokens));
+        self.overlap_tokens.inc_by(u64::from(overlap_tokens));
+    }
+
+    pub(crate) fn waiting(&self, requests: usize) {
+        self.waiting.set(i64::try_from(requests).unwrap_or(i64::MAX));
+    }
+
+    pub(crate) fn token_only(&self) {
+        self.token_only.inc();
+    }
+
+    /// What an engine reported beside what was expected of it.
+    pub(crate) fn compared(&self, worker: &WorkerId, expected: u32, reported: u32) {
+        let labels = WorkerLabels { worker: worker.as_str().to_owned() };
+        self.predicted_cached.get_or_create(&labels).inc_by(u64::from(expected));
+        self.reported_cached.get_or_create(&labels).inc_by(u64::from(reported));
+        let result = match expected.cmp(&reported) {
+            std::cmp::Ordering::Equal => Agreement::Equal,
+            std::cmp::Ordering::Less => Agreement::MoreCached,
+            std::cmp::Ordering::Greater => Agreement::LessCached,
+        };
+        self.cache_reports.get_or_create(&AgreementLabels { result }).inc();
     }
 }

@@ -1,91 +1,176 @@
-//! The layer that sends each request to a worker. The choice is made elsewhere, purely; HTTP is unknown here.
+//! The layer that sends each request to a (worker, rank). The choice is made elsewhere, purely; HTTP is unknown here.
 
-use std::sync::Arc;
+mod wait;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures_util::{Stream, StreamExt, stream};
-use tito_engine::{Engine, TokenStream};
-use tito_fleet::{Snapshot, State};
-use tito_types::{Delta, EngineError, GenerateRequest, Retry, WorkerId};
+use tito_engine::{BoxEngine, Engine, TokenStream};
+use tito_fleet::{Blocks, Snapshot};
+use tito_kv_index::cached_tokens_max;
+use tito_policy::{Choice, Group, Pin, Query, Refusal, Ticket};
+use tito_types::{Delivery, Delta, EngineError, GenerateRequest, Placement, Retry, WorkerId};
 use tokio::sync::watch;
 use tracing::warn;
 
-use crate::choose;
+use crate::RouteConfig;
+use crate::booking::Booking;
+use crate::desk::{Desk, Line};
 use crate::metrics::{Contact, RouteMetrics};
+use crate::prefix::{Held, held, prompt_tokens};
+use crate::route::wait::Waiting;
+use crate::silent::Silent;
+use crate::view::{Place, View};
 
-/// Sends each request to the worker chosen for it, and to one other when that one cannot be reached.
+/// Sends each request to the target chosen for it, and to one on another worker when that one cannot be reached.
 #[derive(Clone)]
 pub struct Route {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
-struct Shared {
-    fleet: watch::Receiver<Arc<Snapshot>>,
-    metrics: RouteMetrics,
+pub(crate) struct Shared {
+    pub(crate) fleet: watch::Receiver<Arc<Snapshot>>,
+    pub(crate) blocks: Arc<Blocks>,
+    pub(crate) config: RouteConfig,
+    pub(crate) metrics: RouteMetrics,
+    desk: Mutex<Desk>,
+    silent: Mutex<Silent>,
+    born: Instant,
+}
+
+/// What a choice needs besides the board.
+pub(crate) struct Wish {
+    pub(crate) view: Arc<View>,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) held: Held,
+    pub(crate) pin: Pin,
+    pub(crate) session: Option<u64>,
+    pub(crate) prompt_tokens: u32,
+    pub(crate) continuations: u32,
+}
+
+impl Wish {
+    pub(crate) fn query<'a>(&'a self, exclude: &'a [WorkerId]) -> Query<'a> {
+        Query {
+            groups: &self.groups,
+            prompt_tokens: self.prompt_tokens,
+            continuations: self.continuations,
+            overlaps: &self.held.overlaps,
+            prefix: self.held.prefix.as_ref(),
+            session: self.session,
+            pin: Some(&self.pin),
+            exclude,
+        }
+    }
 }
 
 impl Route {
-    /// Reads the fleet's latest snapshot for every request.
-    pub fn new(fleet: watch::Receiver<Arc<Snapshot>>, metrics: RouteMetrics) -> Self {
-        Self { shared: Arc::new(Shared { fleet, metrics }) }
+    /// Reads the fleet's latest snapshot and what its targets hold for every request.
+    pub fn new(
+        fleet: watch::Receiver<Arc<Snapshot>>,
+        blocks: Arc<Blocks>,
+        config: RouteConfig,
+        metrics: RouteMetrics,
+    ) -> Self {
+        let desk = Mutex::new(Desk::new(config.board, config.target_limit));
+        let silent = Mutex::default();
+        let born = Instant::now();
+        Self { shared: Arc::new(Shared { fleet, blocks, config, metrics, desk, silent, born }) }
     }
 }
 
 impl Engine for Route {
     async fn generate(&self, request: GenerateRequest) -> Result<TokenStream, EngineError> {
         let again = request.clone();
-        let (first, worker) = match self.shared.send(request, None).await {
+        let (first, worker) = match send(&self.shared, request, &[]).await {
             Ok(sent) => sent,
             Err((error, Some(failed))) if error.retry() == Retry::OtherWorker => {
-                return self.shared.second(again, error, &failed).await;
+                return second(&self.shared, again, error, &failed).await;
             }
             Err((error, _)) => return Err(error),
         };
         if first.is_whole() {
             return Ok(first);
         }
-        let choices = first.choices();
-        Ok(TokenStream::new(choices, guarded(Arc::clone(&self.shared), again, worker, first)))
+        let (choices, places) = (first.choices(), first.places().clone());
+        let deltas = guarded(Arc::clone(&self.shared), again, worker, first);
+        Ok(TokenStream::new(choices, deltas).placed_at(places))
     }
 }
 
-impl Shared {
-    /// Chooses and calls; says which worker it was, also when that failed.
-    async fn send(
-        &self,
-        request: GenerateRequest,
-        excluded: Option<&WorkerId>,
-    ) -> Result<(TokenStream, WorkerId), (EngineError, Option<WorkerId>)> {
-        let snapshot = Arc::clone(&self.fleet.borrow());
-        let chosen = choose(&snapshot, &request.model, request.rank, excluded);
-        let Some((worker, engine)) = chosen.and_then(|worker| match &worker.state {
-            State::Ready(engine) => Some((worker, engine)),
-            State::Unreachable(_) | State::Refused(_) => None,
-        }) else {
-            self.metrics.no_worker();
-            return Err((EngineError::NoWorker(format!("none is ready for {}", request.model)), None));
-        };
-        let contact = if excluded.is_none() { Contact::First } else { Contact::Second };
-        self.metrics.dispatched(&worker.id, contact);
-        let in_flight = worker.load.begin(request.n);
-        match engine.generate(request).await {
-            Ok(tokens) => Ok((tokens.hold(in_flight), worker.id.clone())),
-            Err(error) => Err((error, Some(worker.id.clone()))),
+/// Chooses and calls; says which worker it was, also when that failed.
+async fn send(
+    shared: &Arc<Shared>,
+    mut request: GenerateRequest,
+    exclude: &[WorkerId],
+) -> Result<(TokenStream, WorkerId), (EngineError, Option<WorkerId>)> {
+    let (booking, engine, ranked) = match book(shared, &request, exclude).await {
+        Ok(booked) => booked,
+        Err(error) => {
+            if matches!(error, EngineError::NoWorker(_)) {
+                shared.metrics.no_worker();
+            }
+            return Err((error, None));
+        }
+    };
+    let (worker, rank) = booking.target();
+    let contact = if exclude.is_empty() { Contact::First } else { Contact::Second };
+    shared.metrics.dispatched(&worker, rank, contact);
+    if ranked {
+        request.rank = Some(rank);
+    }
+    match engine.generate(request).await {
+        Ok(tokens) => {
+            let placement = booking.placement.clone();
+            let mut booking = booking;
+            let tokens = tokens.observe(move |delta| booking.delta(delta)).placed(placement);
+            Ok((tokens, worker))
+        }
+        Err(error) => Err((error, Some(worker))),
+    }
+}
+
+/// What came of looking for a place.
+enum Chosen {
+    Place(Choice, Place),
+    /// Stands in the line, or must look again.
+    Wait,
+    Refused(Refusal),
+}
+
+/// Waits for a place and takes it.
+async fn book(
+    shared: &Arc<Shared>,
+    request: &GenerateRequest,
+    exclude: &[WorkerId],
+) -> Result<(Booking, BoxEngine, bool), EngineError> {
+    let mut waiting = Waiting::new(shared, Line::new(&request.model, &pin(request)));
+    loop {
+        let wish = shared.wish(request);
+        match shared.choose(&wish, exclude, &mut waiting) {
+            Chosen::Place(choice, place) => {
+                let booking = shared.booking(&wish, &choice, &place, request);
+                return Ok((booking, place.engine, place.ranked));
+            }
+            Chosen::Wait => waiting.called().await?,
+            Chosen::Refused(refusal) => return Err(refused(&refusal, request)),
         }
     }
+}
 
-    /// The one more contact after a first that was not reached; without another worker, the first error stands.
-    async fn second(
-        &self,
-        request: GenerateRequest,
-        first: EngineError,
-        failed: &WorkerId,
-    ) -> Result<TokenStream, EngineError> {
-        warn!(worker = %failed, request = %request.id, error = %first, "worker not reached, trying another");
-        match self.send(request, Some(failed)).await {
-            Ok((tokens, _)) => Ok(tokens),
-            Err((EngineError::NoWorker(_), _)) => Err(first),
-            Err((error, _)) => Err(error),
-        }
+/// The one more contact after a first that was not reached; without another worker, the first error stands.
+async fn second(
+    shared: &Arc<Shared>,
+    request: GenerateRequest,
+    first: EngineError,
+    failed: &WorkerId,
+) -> Result<TokenStream, EngineError> {
+    warn!(worker = %failed, request = %request.id, error = %first, "worker not reached, trying another");
+    match send(shared, request, std::slice::from_ref(failed)).await {
+        Ok((tokens, _)) => Ok(tokens),
+        Err((EngineError::NoWorker(_) | EngineError::Invalid { .. }, None)) => Err(first),
+        Err((error, _)) => Err(error),
     }
 }
 
@@ -100,8 +185,11 @@ fn guarded(
         let mut tokens = tokens;
         let first = match TokenStream::next(&mut tokens).await {
             Some(Err(error)) if error.retry() == Retry::OtherWorker => {
-                match shared.second(request, error, &worker).await {
-                    Ok(other) => return other.left_stream(),
+                match second(&shared, request, error, &worker).await {
+                    Ok(other) => {
+                        tokens.places().follow(other.places());
+                        return other.left_stream();
+                    }
                     Err(error) => Err(error),
                 }
             }
@@ -111,6 +199,168 @@ fn guarded(
         stream::iter([first]).chain(tokens).right_stream()
     };
     stream::once(opening).flatten()
+}
+
+/// Where the client said it must go.
+pub(crate) fn pin(request: &GenerateRequest) -> Pin {
+    Pin { worker: request.worker.clone(), rank: request.rank }
+}
+
+/// What a refusal of the board means to the caller.
+fn refused(refusal: &Refusal, request: &GenerateRequest) -> EngineError {
+    let invalid =
+        |param: &str| EngineError::Invalid { param: param.to_owned(), message: refusal.to_string() };
+    match refusal {
+        Refusal::UnknownWorker { .. } | Refusal::PinRequired => invalid("x-tito-worker"),
+        Refusal::UnknownRank { .. } => invalid("x-data-parallel-rank"),
+        Refusal::Full => EngineError::Overloaded(
+            "every target is at its limit and as many requests wait as may".to_owned(),
+        ),
+        Refusal::Nobody | Refusal::Disabled | Refusal::Excluded => {
+            EngineError::NoWorker(format!("none is ready for {}", request.model))
+        }
+    }
+}
+
+impl Shared {
+    /// Brings the board to the fleet as it is.
+    fn sync(&self) -> Arc<View> {
+        let snapshot = Arc::clone(&self.fleet.borrow());
+        self.desk().view(&snapshot, &self.blocks)
+    }
+
+    /// The fleet as it is and what its targets hold of the prompt.
+    pub(crate) fn wish(&self, request: &GenerateRequest) -> Wish {
+        let view = self.sync();
+        let groups = view.serving(&request.model);
+        let held = held(&self.blocks, &view, &groups, request);
+        let hash = |session: &String| self.blocks.hasher().payload(session.as_bytes());
+        Wish {
+            groups,
+            held,
+            pin: pin(request),
+            session: request.session.as_ref().map(hash),
+            prompt_tokens: prompt_tokens(request),
+            continuations: request.n,
+            view,
+        }
+    }
+
+    /// A place on the board, charged, or one in the line. Nobody overtakes those who stand in the same line.
+    fn choose(&self, wish: &Wish, exclude: &[WorkerId], waiting: &mut Waiting) -> Chosen {
+        self.check_silent();
+        let now = self.now();
+        let mut desk = self.desk();
+        let chosen = if waiting.may_choose(&desk) {
+            desk.board.choose(&wish.query(exclude), now)
+        } else {
+            Err(Refusal::Full)
+        };
+        match chosen {
+            Ok(choice) => {
+                if let Some(place) = wish.view.place(choice.slot).cloned() {
+                    Chosen::Place(choice, place)
+                } else {
+                    // The board was ahead of the view: the fleet changed in between, so look again.
+                    desk.board.end(choice.ticket);
+                    Chosen::Wait
+                }
+            }
+            // So it was as well: who serves what may be another matter by now.
+            Err(_) if !desk.is_at(&wish.view) => Chosen::Wait,
+            Err(Refusal::Full) => match waiting.queue(&mut desk, &self.config) {
+                Ok(()) => Chosen::Wait,
+                Err(refusal) => Chosen::Refused(refusal),
+            },
+            Err(refusal) => Chosen::Refused(refusal),
+        }
+    }
+
+    fn booking(
+        self: &Arc<Self>,
+        wish: &Wish,
+        choice: &Choice,
+        place: &Place,
+        request: &GenerateRequest,
+    ) -> Booking {
+        self.metrics.chosen(choice.reason, wish.prompt_tokens, choice.overlap_tokens);
+        if wish.held.token_only {
+            self.metrics.token_only();
+        }
+        let ranked = place.ranked || request.rank.is_some();
+        let placement = Placement {
+            worker: choice.worker.clone(),
+            rank: ranked.then_some(choice.rank),
+            prompt_tokens: u64::from(wish.prompt_tokens),
+            overlap_tokens: u64::from(choice.overlap_tokens),
+            predicted_tokens: u64::from(choice.predicted_tokens),
+        };
+        let target = Arc::clone(&place.target);
+        if request.delivery == Delivery::Whole {
+            let generation = wish.view.generation(place, &request.model);
+            let prefix = wish.held.prefix.as_ref().filter(|_| generation == wish.held.prefix_generation);
+            self.silent().add(choice.ticket, &target, prefix);
+        }
+        let expected = expected(wish, choice, &target, request);
+        Booking::new(Arc::clone(self), choice, target, expected, placement)
+    }
+
+    /// Requests that say nothing until their end are past their prefill once their last block is known to be there.
+    fn check_silent(&self) {
+        let done = self.silent().next_done(&self.blocks);
+        if let Some(ticket) = done {
+            self.prefill_done(ticket);
+        }
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.born.elapsed()
+    }
+
+    pub(crate) fn prefill_done(&self, ticket: Ticket) {
+        let now = self.now();
+        self.desk().board.prefill_done(ticket, now);
+    }
+
+    pub(crate) fn grow(&self, ticket: Ticket, tokens: u32) {
+        self.desk().board.grow(ticket, tokens);
+    }
+
+    /// Gives a place back and calls those who wait for one.
+    pub(crate) fn end(&self, ticket: Ticket) {
+        self.silent().remove(ticket);
+        let mut desk = self.desk();
+        desk.board.end(ticket);
+        desk.call();
+    }
+
+    pub(crate) fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn silent(&self) -> MutexGuard<'_, Silent> {
+        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The cached tokens that an engine should report whose whole block table we know.
+fn expected(
+    wish: &Wish,
+    choice: &Choice,
+    target: &tito_fleet::Target,
+    request: &GenerateRequest,
+) -> Option<u32> {
+    if !target.complete() || wish.held.token_only {
+        return None;
+    }
+    // vLLM 0.32 does not read its cache for these.
+    if request.kv.bypass_prefix_cache || request.outputs.prompt_logprobs.is_some() {
+        return Some(0);
+    }
+    let block_tokens = target.block_tokens();
+    let blocks = choice.overlap_tokens / block_tokens.max(1);
+    let cached = cached_tokens_max(request.prompt.len(), block_tokens as usize, blocks as usize);
+    u32::try_from(cached).ok()
 }
 
 #[cfg(test)]

@@ -2,13 +2,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tito_dataplane::{Admit, AdmitConfig, AdmitMetrics, Fanout};
 use tito_engine::BoxEngine;
 use tito_engine_vllm::{VllmConfig, VllmConnector};
-use tito_fleet::{Fleet, FleetConfig, FleetMetrics, Snapshot, State, Wrap};
+use tito_fleet::{Blocks, Fleet, FleetConfig, FleetMetrics, Snapshot, State, Worker, Wrap};
+use tito_kv_index::IndexConfig;
 use tito_mock::{BuildError, MockConfig};
-use tito_router::{Route, RouteMetrics};
+use tito_policy::{BoardConfig, PolicyKind};
+use tito_router::{Route, RouteConfig, RouteMetrics, TargetLimit};
 use tito_types::{Catalog, WorkerId};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -23,6 +26,11 @@ const RETRY: FleetConfig =
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest reply accepted, in bytes.
 const RESPONSE_BYTES_MAX: usize = 256 << 20;
+
+/// Memory of the prefix index, in bytes.
+const INDEX_BYTES_MAX: usize = 64 << 20;
+/// Keys the block identities.
+const SECRET: u128 = 7;
 
 /// A cluster did not come up.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +47,8 @@ pub enum ClusterError {
 pub struct Cluster {
     mocks: Vec<RunningMock>,
     engine: BoxEngine,
+    blocks: Arc<Blocks>,
+    registry: Registry,
     snapshot: watch::Receiver<Arc<Snapshot>>,
     catalog: watch::Receiver<Arc<Catalog>>,
     draining: CancellationToken,
@@ -55,16 +65,27 @@ impl Cluster {
         }
         let connectors = mocks.iter().zip(1..).map(|(mock, number)| connector(mock.grpc(), number));
         let connectors = connectors.collect::<Result<Vec<_>, _>>()?;
-        let registry = &mut Registry::default();
-        let fleet = Fleet::new(RETRY, connectors, per_engine(), FleetMetrics::register(registry));
+        let mut registry = Registry::default();
+        let blocks = Arc::new(Blocks::new(IndexConfig { bytes_max: INDEX_BYTES_MAX }, SECRET));
+        let metrics = FleetMetrics::register(registry.sub_registry_with_prefix("fleet"));
+        let fleet = Fleet::new(RETRY, connectors, per_engine(), Arc::clone(&blocks), metrics);
         let (snapshot, catalog) = (fleet.snapshot(), fleet.catalog());
         let draining = CancellationToken::new();
-        let route = Route::new(snapshot.clone(), RouteMetrics::register(registry));
-        let admit = Admit::new(route, admission, draining.clone(), AdmitMetrics::register(registry));
+        let routing = RouteConfig {
+            board: BoardConfig::new(PolicyKind::Kv, 0),
+            target_limit: TargetLimit::Auto,
+            queue_requests_max: admission.queue_requests_max,
+            queue_timeout: admission.queue_timeout,
+        };
+        let routed = RouteMetrics::register(registry.sub_registry_with_prefix("router"));
+        let admitted = AdmitMetrics::register(&mut registry);
+        let route = Route::new(snapshot.clone(), Arc::clone(&blocks), routing, routed);
+        let admit = Admit::new(route, admission, draining.clone(), admitted);
         let mut tasks = JoinSet::new();
         tasks.spawn(fleet.run(CancellationToken::new()));
+        let engine = BoxEngine::new(admit);
         let mut cluster =
-            Self { mocks, engine: BoxEngine::new(admit), snapshot, catalog, draining, _fleet: tasks };
+            Self { mocks, engine, blocks, registry, snapshot, catalog, draining, _fleet: tasks };
         cluster.wait_until_ready(cluster.mocks.len()).await;
         Ok(cluster)
     }
@@ -82,6 +103,38 @@ impl Cluster {
     /// The worker that engine `index` is in the fleet.
     pub fn worker(&self, index: usize) -> WorkerId {
         WorkerId::new(&self.mocks[index].grpc().to_string())
+    }
+
+    /// The index over the targets of all engines.
+    pub fn blocks(&self) -> &Blocks {
+        &self.blocks
+    }
+
+    /// What the fleet knows of engine `index` at the moment.
+    pub fn seen(&self, index: usize) -> Arc<Worker> {
+        let id = self.worker(index);
+        let snapshot = Arc::clone(&self.snapshot.borrow());
+        let worker = snapshot.workers.iter().find(|worker| worker.id == id);
+        Arc::clone(worker.expect("a fleet keeps every worker it was made with"))
+    }
+
+    /// All metrics as text.
+    pub fn metrics(&self) -> String {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("a string takes it");
+        text
+    }
+
+    /// Ends engine `index` and starts another on the same gRPC address. The fleet hears of neither here.
+    pub async fn restart(&mut self, index: usize, config: MockConfig) -> Result<(), ClusterError> {
+        let address = self.mocks[index].grpc();
+        let old = self.mocks.remove(index);
+        old.handle().kill();
+        // How it ends is no question: it was killed.
+        let _ = old.stop().await;
+        let new = RunningMock::start(MockConfig { grpc_listen: address, ..config }).await?;
+        self.mocks.insert(index, new);
+        Ok(())
     }
 
     /// The models as they are.
@@ -115,6 +168,7 @@ fn connector(address: SocketAddr, number: u32) -> Result<VllmConnector, tito_eng
         connect_timeout: CONNECT_TIMEOUT,
         stall_timeout: None,
         response_bytes_max: RESPONSE_BYTES_MAX,
+        pixels: None,
     };
     VllmConnector::try_new(config, number << 16)
 }

@@ -10,4 +10,4 @@ mod wait;
 
 pub use cluster::{Cluster, ClusterError};
 pub use mock::RunningMock;
-pub use wait::{WAIT_LIMIT, wait_for};
+pub use wait::{WAIT_LIMIT, wait_for, wait_until};

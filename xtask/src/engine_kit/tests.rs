@@ -30,7 +30,7 @@ fn calls(folder: &tempfile::TempDir) -> Vec<String> {
 fn an_engine_runs_until_it_is_dropped() {
     let (folder, args) =
         kit("[ \"$1\" = down ] || echo \"$2: up after 1 s, pid 5, KIND=$4 HTTP=h:1 GRPC=g:2 \"");
-    let engine = args.start("light", "test", &[]).unwrap();
+    let engine = args.start("light", "test", &[], &[]).unwrap();
     assert_eq!((engine.grpc.as_str(), engine.http.as_str()), ("g:2", "h:1"));
     let up = "up tito-test-light-PID --kind light --timeout 9 --grpc 7";
     assert_eq!(calls(&folder), [up]);
@@ -42,7 +42,8 @@ fn an_engine_runs_until_it_is_dropped() {
 fn an_engine_that_does_not_start_shows_the_end_of_its_log_and_is_stopped() {
     let log = "for i in $(seq 100); do echo \"log line $i\"; done > engine.log";
     let (folder, args) = kit(&format!("{log}\necho \"error: it ended, see $PWD/engine.log\" >&2; exit 1"));
-    let error = args.start("dense", "test", &["--max-num-seqs", "1"]).err().unwrap().to_string();
+    let error =
+        args.start("dense", "test", &["--kv", "5557"], &["--max-num-seqs", "1"]).err().unwrap().to_string();
     let lines: Vec<&str> = error.lines().collect();
     assert!(lines[0].ends_with(" did not start") && lines[1].starts_with("error: it ended"), "{error}");
     assert_eq!((lines[2], lines[3], lines.len()), ("the end of its log:", "log line 61", 43));
@@ -52,7 +53,7 @@ fn an_engine_that_does_not_start_shows_the_end_of_its_log_and_is_stopped() {
 #[test]
 fn without_a_log_the_kits_own_words_are_shown() {
     let (_folder, args) = kit("echo 'error: not installed yet: install.sh light' >&2; exit 1");
-    let error = args.start("light", "test", &[]).err().unwrap().to_string();
+    let error = args.start("light", "test", &[], &[]).err().unwrap().to_string();
     assert!(error.contains("not installed yet"), "{error}");
 }
 

@@ -27,8 +27,15 @@ pub(crate) const LONG_REASON: &str = "Long because";
 pub(crate) const FOLDERS: &[(&str, &str)] = &[("tito", "crates/cli"), ("xtask", "xtask")];
 
 /// Crates without async, clock, environment, socket or unseeded randomness.
-pub(crate) const PURE: &[&str] =
-    &["tito-types", "tito-kv-index", "tito-policy", "tito-engine-sim", "tito-rl-core", "tito-formats"];
+pub(crate) const PURE: &[&str] = &[
+    "tito-types",
+    "tito-kv-index",
+    "tito-policy",
+    "tito-engine-sim",
+    "tito-replay",
+    "tito-rl-core",
+    "tito-formats",
+];
 /// What a pure crate must not use. A name covers its family: `tokio` also means `tokio-util`.
 pub(crate) const IMPURE: &[&str] = &["tokio", "axum", "hyper", "tonic", "rand", "fastrand", "getrandom"];
 

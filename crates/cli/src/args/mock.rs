@@ -3,7 +3,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use tito_mock::{FaultSpec, KvEventsConfig, MockConfig, TlsFiles};
+use tito_mock::{
+    EventEncoding, FaultSpec, HashAlgorithm, KvEventsConfig, KvStyle, MockConfig, Multimodal, ReplayLayout,
+    TlsFiles,
+};
 
 use crate::units;
 
@@ -53,9 +56,27 @@ pub(crate) struct MockArgs {
     /// Data-parallel ranks
     #[arg(long, value_name = "N", default_value = "1", hide_short_help = true, help_heading = "As vllm-rs")]
     data_parallel_size: u32,
-    /// KV event settings, reported to whoever asks
+    /// First global rank behind this address
+    #[arg(
+        long,
+        value_name = "RANK",
+        default_value = "0",
+        hide_short_help = true,
+        help_heading = "As vllm-rs"
+    )]
+    data_parallel_start_rank: u32,
+    /// Ranks behind this address; all from the first one on when absent
+    #[arg(long, value_name = "N", hide_short_help = true, help_heading = "As vllm-rs")]
+    data_parallel_size_local: Option<u32>,
+    /// KV events to publish, as vLLM's flag; port 0: a free one
     #[arg(long, value_name = "JSON", value_parser = kv_events, help_heading = "As vllm-rs")]
     kv_events_config: Option<KvEventsConfig>,
+    /// How blocks are named: sha256 or sha256_cbor
+    #[arg(long, value_name = "ALGO", default_value = "sha256", value_parser = hash_algorithm, hide_short_help = true, help_heading = "As vllm-rs")]
+    prefix_caching_hash_algo: HashAlgorithm,
+    /// Adapters loaded from the start, NAME=PATH; the path only enters block names
+    #[arg(long, value_name = "NAME=PATH", num_args = 1.., value_parser = lora_module, hide_short_help = true, help_heading = "As vllm-rs")]
+    lora_modules: Vec<(String, String)>,
     /// Let adapters be loaded
     #[arg(long, help_heading = "As vllm-rs")]
     enable_lora: bool,
@@ -105,6 +126,24 @@ pub(crate) struct MockArgs {
     /// Pretend that a KV connector is configured
     #[arg(long, hide_short_help = true, help_heading = "Simulation")]
     kv_connector: bool,
+    /// Take images, video and audio
+    #[arg(long, help_heading = "Simulation")]
+    multimodal: bool,
+    /// Placeholder tokens that one raw media item becomes
+    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u32).range(1..=65_536), hide_short_help = true, help_heading = "Simulation")]
+    media_tokens: u32,
+    /// Shape of KV events: map (vLLM 0.32) or array (up to 0.23)
+    #[arg(long, value_name = "SHAPE", default_value = "map", value_parser = encoding, hide_short_help = true, help_heading = "Simulation")]
+    kv_events_encoding: EventEncoding,
+    /// Frames of a replay: topic (vLLM 0.32) or no-topic (older)
+    #[arg(long, value_name = "FRAMES", default_value = "topic", value_parser = replay, hide_short_help = true, help_heading = "Simulation")]
+    kv_replay_layout: ReplayLayout,
+    /// Seed of block names, as PYTHONHASHSEED; mocks with different seeds name every block differently
+    #[arg(long, value_name = "TEXT", hide_short_help = true, help_heading = "Simulation")]
+    hash_seed: Option<String>,
+    /// Name blocks by whole digests instead of 64-bit numbers
+    #[arg(long, hide_short_help = true, help_heading = "Simulation")]
+    kv_whole_digests: bool,
     /// Speed factor: 1 is real time, 0 as fast as possible
     #[arg(long, value_name = "FACTOR", default_value = "0", help_heading = "Simulation")]
     speed: f64,
@@ -123,6 +162,37 @@ pub(crate) struct MockArgs {
     /// A fault from the start, as /mock/faults takes it; repeat for several
     #[arg(long, value_name = "JSON", value_parser = fault, help_heading = "Simulation")]
     fault: Vec<FaultSpec>,
+}
+
+fn hash_algorithm(text: &str) -> Result<HashAlgorithm, String> {
+    match text {
+        "sha256" => Ok(HashAlgorithm::Sha256),
+        "sha256_cbor" => Ok(HashAlgorithm::Sha256Cbor),
+        _ => Err("use sha256 or sha256_cbor".to_owned()),
+    }
+}
+
+fn lora_module(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=').filter(|(name, path)| !name.is_empty() && !path.is_empty());
+    parts
+        .map(|(name, path)| (name.to_owned(), path.to_owned()))
+        .ok_or_else(|| "write it as NAME=PATH".to_owned())
+}
+
+fn encoding(text: &str) -> Result<EventEncoding, String> {
+    match text {
+        "map" => Ok(EventEncoding::Map),
+        "array" => Ok(EventEncoding::Array),
+        _ => Err("use map or array".to_owned()),
+    }
+}
+
+fn replay(text: &str) -> Result<ReplayLayout, String> {
+    match text {
+        "topic" => Ok(ReplayLayout::Topic),
+        "no-topic" => Ok(ReplayLayout::NoTopic),
+        _ => Err("use topic or no-topic".to_owned()),
+    }
 }
 
 fn kv_events(json: &str) -> Result<KvEventsConfig, String> {
@@ -159,8 +229,21 @@ impl MockArgs {
             max_num_batched_tokens: self.max_num_batched_tokens,
             max_logprobs: self.max_logprobs,
             data_parallel_size: self.data_parallel_size,
+            data_parallel_start_rank: self.data_parallel_start_rank,
+            data_parallel_size_local: self.data_parallel_size_local,
             kv_events: self.kv_events_config,
-            enable_lora: self.enable_lora,
+            kv_style: KvStyle {
+                encoding: self.kv_events_encoding,
+                replay: self.kv_replay_layout,
+                hash_algorithm: self.prefix_caching_hash_algo,
+                hash_seed: self.hash_seed,
+                whole_digests: self.kv_whole_digests,
+            },
+            multimodal: self
+                .multimodal
+                .then(|| Multimodal { item_tokens: self.media_tokens, ..Multimodal::default() }),
+            enable_lora: self.enable_lora || !self.lora_modules.is_empty(),
+            lora_modules: self.lora_modules,
             weight_transfer_backend: self.weight_transfer_backend,
             enable_sleep_mode: self.enable_sleep_mode,
             return_sampling_mask: self.return_sampling_mask,

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use tito_frontend::Secret;
+use tito_policy::PolicyKind;
+use tito_router::TargetLimit;
 
 use crate::units::{self, Limit};
 
@@ -14,7 +16,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// vllm://HOST:GRPC_PORT, or vllms:// for TLS; repeat for several
+    /// vllm://HOST:GRPC_PORT[?pixels=raw|normalized], vllms:// for TLS; repeat for several
     #[arg(long, value_name = "URL", value_delimiter = ',', help_heading = "Engines")]
     pub(crate) engine: Vec<String>,
     /// CA (PEM) of vllms:// engines
@@ -30,10 +32,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "NAME", help_heading = "Engines")]
     pub(crate) engine_server_name: Option<String>,
     /// HTTP/2 connections per engine
-    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Engines")]
+    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..=256), hide_short_help = true, help_heading = "Engines")]
     pub(crate) engine_channels: u16,
     /// Largest reply message accepted from an engine
-    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = units::bytes, help_heading = "Engines")]
+    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = units::bytes, hide_short_help = true, help_heading = "Engines")]
     pub(crate) engine_reply_limit: usize,
     /// Limit for connecting to an engine
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::positive, help_heading = "Engines")]
@@ -70,10 +72,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = units::bytes, help_heading = "Clients")]
     pub(crate) body_limit: usize,
     /// Open connections; one more waits
-    #[arg(long, value_name = "N", default_value = "65536", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Clients")]
+    #[arg(long, value_name = "N", default_value = "65536", value_parser = clap::value_parser!(u32).range(1..), hide_short_help = true, help_heading = "Clients")]
     pub(crate) connection_limit: u32,
     /// How long a client may leave a reply unread
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = units::positive, help_heading = "Clients")]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = units::positive, hide_short_help = true, help_heading = "Clients")]
     pub(crate) client_stall_timeout: Duration,
     /// Silence after which a stream gets a comment; 0: never
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = units::limit, help_heading = "Clients")]
@@ -101,6 +103,49 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = units::duration, help_heading = "Requests")]
     pub(crate) queue_timeout: Duration,
 
+    /// kv, round-robin, random, power-of-two, least-loaded or direct
+    #[arg(long, value_name = "POLICY", default_value = "kv", value_parser = policy, help_heading = "Routing")]
+    pub(crate) policy: PolicyKind,
+    /// Randomness of kv; 0: always the cheapest target
+    #[arg(long, value_name = "T", default_value = "0", value_parser = temperature, hide_short_help = true, help_heading = "Routing")]
+    pub(crate) temperature: f64,
+    /// How firmly a session stays on its target: soft, hard or off
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "soft",
+        hide_possible_values = true,
+        help_heading = "Routing"
+    )]
+    pub(crate) affinity: Affinity,
+    /// Silence after which a session is forgotten
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = units::positive, hide_short_help = true, help_heading = "Routing")]
+    pub(crate) session_idle: Duration,
+    /// Requests with one prompt at one time: colocate, spread or ignore
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "colocate",
+        hide_possible_values = true,
+        help_heading = "Routing"
+    )]
+    pub(crate) siblings: SiblingsRule,
+    /// Extra load up to which siblings stay together
+    #[arg(
+        long,
+        value_name = "TOKENS",
+        default_value = "4096",
+        hide_short_help = true,
+        help_heading = "Routing"
+    )]
+    pub(crate) sibling_load: u32,
+    /// Continuations in flight per target: a number, auto (4 x what it runs) or off
+    #[arg(long, value_name = "N", default_value = "auto", value_parser = target_limit, help_heading = "Routing")]
+    pub(crate) target_limit: TargetLimit,
+    /// Memory of the prefix index
+    #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = units::bytes, help_heading = "Routing")]
+    pub(crate) index_limit: usize,
+
     /// Time to keep accepting after SIGTERM, unready
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = units::duration, help_heading = "Process")]
     pub(crate) unready_delay: Duration,
@@ -119,6 +164,48 @@ pub(crate) struct ServeArgs {
         help_heading = "Process"
     )]
     pub(crate) log_format: LogFormat,
+}
+
+/// How firmly a session stays on its target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Affinity {
+    /// While that costs no more than the prefill it saves
+    Soft,
+    /// Whenever the target can take it
+    Hard,
+    /// Not at all
+    Off,
+}
+
+/// What becomes of requests that have one prompt and are in flight at one time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SiblingsRule {
+    /// On one target, up to a bound
+    Colocate,
+    /// On as many as there are
+    Spread,
+    /// Like any others
+    Ignore,
+}
+
+fn policy(text: &str) -> Result<PolicyKind, String> {
+    text.parse().map_err(|error: tito_policy::UnknownPolicy| error.to_string())
+}
+
+fn temperature(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "a number from 0 to 100".to_owned())?;
+    if (0.0..=100.0).contains(&number) { Ok(number) } else { Err("a number from 0 to 100".to_owned()) }
+}
+
+fn target_limit(text: &str) -> Result<TargetLimit, String> {
+    match text {
+        "auto" => Ok(TargetLimit::Auto),
+        "off" => Ok(TargetLimit::Off),
+        _ => match text.parse() {
+            Ok(0) | Err(_) => Err("a number from 1, auto or off".to_owned()),
+            Ok(limit) => Ok(TargetLimit::Continuations(limit)),
+        },
+    }
 }
 
 /// Where absent sampling values come from.

@@ -12,12 +12,16 @@ use crate::harness::{
 
 /// What a caller may do without a key, and with one.
 const OPEN: [&str; 7] = ["/live", "/healthz", "/liveness", "/ready", "/readyz", "/readiness", "/health"];
-const LOCKED: [&str; 6] =
-    ["/v1/models", "/v1/models/m", "/metrics", "/openapi.json", "/version", "/no/such/route"];
+const LOCKED: [&str; 7] =
+    ["/v1/models", "/v1/models/m", "/metrics", "/openapi.json", "/version", "/workers", "/no/such/route"];
 
 fn calls(serve: &Serve) -> Vec<Call> {
     let completion = json!({ "prompt": [1, 2], "max_tokens": 2 });
-    let posts = [serve.post(GENERATE, &generate("r", 2, false)), serve.post(COMPLETIONS, &completion)];
+    let posts = [
+        serve.post(GENERATE, &generate("r", 2, false)),
+        serve.post(COMPLETIONS, &completion),
+        serve.post("/debug/route", &generate("dry", 2, false)),
+    ];
     LOCKED.iter().map(|path| serve.get(path)).chain(posts).collect()
 }
 

@@ -5,7 +5,8 @@ use serde_json::Value;
 use crate::harness::{Call, MockEngine};
 
 /// What the recorded engine was started with, as far as these routes show it.
-const EVENTS: &str = r#"{"enable_kv_cache_events":true,"endpoint":"tcp://*:28110","replay_endpoint":"tcp://*:28610","topic":"kv"}"#;
+const EVENTS: &str =
+    r#"{"enable_kv_cache_events":true,"endpoint":"tcp://*:0","replay_endpoint":"tcp://*:0","topic":"kv"}"#;
 
 /// Every GET recording whose path the mock knows, or that neither knows.
 const RECORDINGS: [(&str, &str); 7] = [
@@ -18,8 +19,8 @@ const RECORDINGS: [(&str, &str); 7] = [
     ("not-found", include_str!("../../../../fixtures/vllm-0.32/http-rs/not-found.json")),
 ];
 
-/// Values that belong to one process.
-const OWN: [&str; 2] = ["created", "root"];
+/// Values that belong to one process, ports among them.
+const OWN: [&str; 4] = ["created", "root", "endpoint", "replay_endpoint"];
 
 /// The same keys at every depth, and the same values except those of one process.
 fn assert_same(about: &str, found: &Value, recorded: &Value) {

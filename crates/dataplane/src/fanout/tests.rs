@@ -1,5 +1,5 @@
 use tito_engine::fake::{Fake, Script, last, tokens};
-use tito_types::{PromptOutput, RawJson};
+use tito_types::{Placement, PromptOutput, RawJson, WorkerId};
 
 use super::*;
 use crate::admit::tests::request;
@@ -34,6 +34,29 @@ async fn children_draw_with_their_own_seed_and_only_the_first_reports_on_the_pro
         children.iter().map(|child| child.outputs.prompt_token_ids).collect::<Vec<_>>(),
         [true, false, false]
     );
+}
+
+/// Says that every request was sent to the worker of its seed.
+struct Placed(Fake);
+
+impl Engine for Placed {
+    async fn generate(&self, request: GenerateRequest) -> Result<TokenStream, EngineError> {
+        let worker = WorkerId::new(&request.sampling.seed.unwrap_or(0).to_string());
+        let place =
+            Placement { worker, rank: None, prompt_tokens: 1, overlap_tokens: 0, predicted_tokens: 0 };
+        Ok(self.0.generate(request).await?.placed(place))
+    }
+}
+
+#[tokio::test]
+async fn the_children_of_one_prompt_are_in_the_place_of_the_first() {
+    for n in [1, 3] {
+        let mut asked = request(n);
+        asked.sampling.seed = Some(7);
+        let stream = Fanout::new(Placed(two_tokens()), 8).generate(asked).await.expect("accepted");
+        let place = stream.placement().expect("one prompt has one place");
+        assert_eq!(place.worker, WorkerId::new("7"), "n = {n}");
+    }
 }
 
 #[tokio::test]

@@ -5,7 +5,10 @@ use prometheus_client::registry::Registry;
 use tito_engine::fake::{Fake, Script};
 use tito_types::{Capabilities, EngineError, ModelInfo, Parallelism, Resolution};
 
+use tito_kv_index::IndexConfig;
+
 use super::*;
+use crate::TargetId;
 
 /// What an engine answers at each attempt to connect: an error, or an identity.
 type Attempts = Vec<Result<Identity, &'static str>>;
@@ -16,6 +19,8 @@ struct Scripted {
     /// Notified to make the present connection end.
     cut: Arc<tokio::sync::Notify>,
     connects: Arc<AtomicUsize>,
+    /// What every engine has loaded.
+    adapters: watch::Receiver<Vec<Adapter>>,
 }
 
 impl Connector for Scripted {
@@ -31,6 +36,13 @@ impl Connector for Scripted {
         };
         let identity = attempt.map_err(|reason| EngineError::Connect(self.id.clone(), reason.into()))?;
         let cut = Arc::clone(&self.cut);
+        let mut adapters = self.adapters.clone();
+        let loaded = adapters.borrow_and_update().clone();
+        let later = futures_util::stream::unfold(adapters, |mut adapters| async move {
+            adapters.changed().await.ok()?;
+            let now = adapters.borrow_and_update().clone();
+            Some((now, adapters))
+        });
         let info = EngineInfo {
             engine_version: "0".into(),
             instance_id: format!("i{at}"),
@@ -42,6 +54,8 @@ impl Connector for Scripted {
             info,
             engine: BoxEngine::new(Fake::new(|_| Script::default())),
             kv: Box::pin(futures_util::stream::pending()),
+            adapters: loaded,
+            adapter_feed: Box::pin(later),
             lost: Box::pin(async move {
                 cut.notified().await;
                 "cut".to_owned()
@@ -68,6 +82,7 @@ struct Running {
     catalog: watch::Receiver<Arc<Catalog>>,
     cut: Arc<tokio::sync::Notify>,
     connects: Arc<AtomicUsize>,
+    adapters: watch::Sender<Vec<Adapter>>,
     task: tokio::task::JoinHandle<()>,
     stop: CancellationToken,
 }
@@ -75,6 +90,7 @@ struct Running {
 #[expect(clippy::disallowed_methods, reason = "the test owns and joins the one task")]
 fn run(workers: Vec<(&str, Attempts)>) -> Running {
     let (cut, connects) = (Arc::new(tokio::sync::Notify::new()), Arc::new(AtomicUsize::new(0)));
+    let adapters = watch::Sender::new(Vec::new());
     let connectors = workers
         .into_iter()
         .map(|(id, attempts)| Scripted {
@@ -82,15 +98,17 @@ fn run(workers: Vec<(&str, Attempts)>) -> Running {
             attempts: Mutex::new(attempts),
             cut: Arc::clone(&cut),
             connects: Arc::clone(&connects),
+            adapters: adapters.subscribe(),
         })
         .collect();
     let config = FleetConfig { retry_min: Duration::from_secs(1), retry_max: Duration::from_secs(8) };
     let metrics = FleetMetrics::register(&mut Registry::default());
-    let fleet = Fleet::new(config, connectors, Box::new(|_, engine| engine), metrics);
+    let blocks = Arc::new(Blocks::new(IndexConfig { bytes_max: 16 << 20 }, 7));
+    let fleet = Fleet::new(config, connectors, Box::new(|_, engine| engine), blocks, metrics);
     let (snapshot, catalog) = (fleet.snapshot(), fleet.catalog());
     let stop = CancellationToken::new();
     let task = tokio::spawn(fleet.run(stop.clone()));
-    Running { snapshot, catalog, cut, connects, task, stop }
+    Running { snapshot, catalog, cut, connects, adapters, task, stop }
 }
 
 impl Running {
@@ -106,6 +124,28 @@ impl Running {
             self.snapshot.wait_for(|snapshot| shown(snapshot) == expected),
         );
         assert!(seen.await.is_ok(), "never saw {expected}, but {}", shown(&self.snapshot.borrow()));
+    }
+
+    /// The engines have these adapters now, by number of the load; returns when the fleet knows.
+    async fn load(&mut self, adapters: &[(&str, u64, &str)]) {
+        let adapter = |&(name, id, source): &(&str, u64, &str)| Adapter {
+            name: name.to_owned(),
+            id,
+            source: source.to_owned(),
+        };
+        let adapters: Vec<_> = adapters.iter().map(adapter).collect();
+        self.adapters.send_replace(adapters.clone());
+        let known = self
+            .snapshot
+            .wait_for(|snapshot| snapshot.workers.iter().all(|worker| *worker.adapters == *adapters));
+        let known = tokio::time::timeout(Duration::from_secs(3600), known).await;
+        assert!(known.is_ok(), "the fleet never knew of {adapters:?}");
+    }
+
+    /// How often the first worker's targets saw an adapter loaded again.
+    fn generations(&self, name: &str) -> Vec<u64> {
+        let snapshot = self.snapshot.borrow();
+        snapshot.workers[0].targets.iter().map(|target| target.generations().of(name)).collect()
     }
 
     async fn stop(self) {
@@ -139,19 +179,21 @@ async fn a_lost_engine_leaves_at_once_and_its_model_stays_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_returning_engine_has_to_be_the_same_and_starts_without_load() {
+async fn a_returning_engine_has_to_be_the_same_and_its_targets_are_new_ones() {
     let same = run(vec![("a", vec![Ok(identity("m", 8)), Ok(identity("m", 8))])]);
     let mut fleet = same;
     fleet.wait_for("a=ready").await;
-    let before = fleet.snapshot.borrow().workers[0].load.clone();
-    let held = before.begin(3);
+    let ids = |snapshot: &Snapshot| -> Vec<TargetId> {
+        snapshot.workers.iter().flat_map(|worker| &worker.targets).map(|target| target.id).collect()
+    };
+    let before = ids(&fleet.snapshot.borrow());
     fleet.cut.notify_one();
     fleet.wait_for("a=unreachable").await;
+    assert_eq!(ids(&fleet.snapshot.borrow()), []);
     fleet.wait_for("a=ready").await;
-    let after = fleet.snapshot.borrow().workers[0].load.clone();
-    assert_eq!((before.in_flight(), after.in_flight()), (3, 0));
-    drop(held);
-    assert_eq!((before.in_flight(), after.in_flight()), (0, 0));
+    let after = ids(&fleet.snapshot.borrow());
+    assert_eq!((before.len(), after.len()), (1, 1));
+    assert_ne!(before, after);
     fleet.stop().await;
 
     let mut fleet = run(vec![("a", vec![Ok(identity("m", 8)), Ok(identity("m", 16)), Ok(identity("m", 8))])]);
@@ -181,5 +223,54 @@ async fn engines_of_one_model_make_one_entry_with_limits_that_hold_on_all() {
     assert_eq!(entries, [("m", 4), ("k", 2)]);
     assert_eq!(catalog.resolve(None), Resolution::Ambiguous);
     assert_eq!(catalog.reasons, ["worker d is unreachable: worker d not reached: down"]);
+    fleet.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn adapters_are_models_while_they_are_loaded() {
+    let mut fleet =
+        run(vec![("a", vec![Ok(identity("m", 8)), Err("gone")]), ("b", vec![Ok(identity("m", 4))])]);
+    fleet.wait_for("a=ready b=ready").await;
+    fleet.load(&[("ad", 3, "org/ad")]).await;
+    let catalog = fleet.catalog.borrow().clone();
+    let Resolution::Served(_, entry) = catalog.resolve(Some("ad")) else { panic!("{catalog:?}") };
+    assert_eq!(
+        (entry.parent.as_deref(), entry.source.as_str(), entry.max_model_len),
+        (Some("m"), "org/ad", 4)
+    );
+    assert!(matches!(catalog.resolve(None), Resolution::Served("m", _)), "adapters are asked for by name");
+    assert!(fleet.snapshot.borrow().workers.iter().all(|worker| worker.serves("ad") && worker.serves("m")));
+    fleet.load(&[]).await;
+    assert_eq!(fleet.catalog.borrow().resolve(Some("ad")), Resolution::Unknown);
+    assert!(!fleet.snapshot.borrow().workers[0].serves("ad"));
+    fleet.stop().await;
+
+    let mut fleet = run(vec![("a", vec![Ok(identity("m", 8)), Err("gone")])]);
+    fleet.wait_for("a=ready").await;
+    fleet.load(&[("ad", 3, "org/ad")]).await;
+    fleet.cut.notify_one();
+    fleet.wait_for("a=unreachable").await;
+    assert_eq!(fleet.catalog.borrow().resolve(Some("ad")), Resolution::Unavailable);
+    fleet.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reload_and_other_weights_in_place_are_another_generation_and_a_new_connection_starts_over() {
+    let mut fleet = run(vec![("a", vec![Ok(identity("m", 8))])]);
+    fleet.wait_for("a=ready").await;
+    fleet.load(&[("ad", 3, "org/1")]).await;
+    assert_eq!(fleet.generations("ad"), [0]);
+    fleet.load(&[]).await;
+    fleet.load(&[("ad", 3, "org/1")]).await;
+    assert_eq!(fleet.generations("ad"), [0], "the same load");
+    fleet.load(&[("ad", 4, "org/1"), ("b", 1, "org/b")]).await;
+    assert_eq!((fleet.generations("ad"), fleet.generations("b")), (vec![1], vec![0]));
+    fleet.load(&[("ad", 4, "org/2"), ("b", 1, "org/b")]).await;
+    assert_eq!((fleet.generations("ad"), fleet.generations("b")), (vec![2], vec![0]));
+    fleet.cut.notify_one();
+    fleet.wait_for("a=unreachable").await;
+    fleet.wait_for("a=ready").await;
+    assert_eq!(fleet.generations("ad"), [0], "targets are new, and hold nothing");
+    assert!(fleet.snapshot.borrow().workers[0].serves("b"), "adapters are known from the first moment");
     fleet.stop().await;
 }

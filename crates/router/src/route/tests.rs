@@ -1,35 +1,96 @@
 use prometheus_client::registry::Registry;
 use tito_engine::BoxEngine;
 use tito_engine::fake::{self, Fake, Script, last, tokens};
-use tito_fleet::{Load, Worker};
-use tito_types::{Capabilities, Delivery, EngineInfo, Identity, KvSupport, ModelInfo, Parallelism};
+use tito_fleet::{FleetMetrics, State, Target, Worker};
+use tito_kv_index::IndexConfig;
+use tito_policy::{BoardConfig, PolicyKind};
+use tito_types::{
+    BlockExtras, Capabilities, EngineHash, EngineInfo, Identity, KvEvent, KvNews, KvSupport, Media,
+    MediaFeatures, MediaInBlock, Modality, ModelInfo, Parallelism, StoredBlocks, Tier,
+};
 
 use super::*;
+use crate::TargetLimit;
 
-/// A worker that serves `model`; without an engine it is unreachable.
-pub(crate) fn worker(id: &str, model: &str, engine: Option<Fake>) -> Worker {
-    let identity = Identity {
-        model: ModelInfo { source: "s".into(), names: vec![model.into()], lora: false, multimodal: false },
-        parallelism: Parallelism { data: 1, data_local: 1, ..Parallelism::default() },
-        capabilities: Capabilities::default(),
-        max_model_len: 64,
-        kv_block_size: 16,
-        total_kv_blocks: 4,
-        max_running_requests: 8,
-        max_batched_tokens: 64,
-    };
-    let info = EngineInfo {
+mod adapters;
+mod blocks;
+mod line;
+
+/// Tokens per block of every engine here.
+const BLOCK: u32 = 4;
+
+/// Workers behind a router.
+struct Bench {
+    blocks: Arc<Blocks>,
+    route: Route,
+    sender: watch::Sender<Arc<Snapshot>>,
+    registry: Registry,
+}
+
+impl Bench {
+    /// Workers a, b, c … with one rank each, over these engines.
+    fn new(engines: &[Fake]) -> Self {
+        Self::with(engines, 1, TargetLimit::Off, PolicyKind::Kv)
+    }
+
+    fn with(engines: &[Fake], ranks: u32, limit: TargetLimit, policy: PolicyKind) -> Self {
+        let mut registry = Registry::default();
+        let blocks = Arc::new(Blocks::new(IndexConfig { bytes_max: 16 << 20 }, 7));
+        let fleet_metrics = FleetMetrics::register(&mut registry);
+        let names = ["a", "b", "c"].into_iter();
+        let worker = |(engine, name): (&Fake, &str)| {
+            let (id, info) = (WorkerId::new(name), info(ranks));
+            let targets = Target::of_engine(&blocks, &id, &info, &fleet_metrics);
+            let state = State::Ready(BoxEngine::new(engine.clone()));
+            Arc::new(Worker { id, info: Some(Arc::new(info)), adapters: Arc::default(), state, targets })
+        };
+        let workers = engines.iter().zip(names).map(worker).collect();
+        let (sender, fleet) = watch::channel(Arc::new(Snapshot { workers }));
+        let config = RouteConfig {
+            board: BoardConfig::new(policy, 1),
+            target_limit: limit,
+            queue_requests_max: 2,
+            queue_timeout: Duration::from_secs(5),
+        };
+        let metrics = RouteMetrics::register(&mut registry);
+        let route = Route::new(fleet, Arc::clone(&blocks), config, metrics);
+        Self { blocks, route, sender, registry }
+    }
+
+    fn target(&self, worker: usize, rank: usize) -> Arc<Target> {
+        Arc::clone(&self.sender.borrow().workers[worker].targets[rank])
+    }
+
+    /// Continuations in flight per target.
+    fn in_flight(&self) -> Vec<u64> {
+        let workers = self.route.workers();
+        workers.iter().flat_map(|worker| &worker.targets).map(|target| target.load.in_flight).collect()
+    }
+
+    fn metrics(&self) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).expect("a string takes it");
+        text
+    }
+}
+
+fn info(ranks: u32) -> EngineInfo {
+    EngineInfo {
         engine_version: "0".into(),
         instance_id: "i".into(),
-        kv_events: KvSupport::Off(String::new()),
+        kv_events: KvSupport::On { replay: true },
         pixels: None,
-        identity,
-    };
-    let state = match engine {
-        Some(engine) => State::Ready(BoxEngine::new(engine)),
-        None => State::Unreachable("down".into()),
-    };
-    Worker { id: WorkerId::new(id), info: Some(Arc::new(info)), state, load: Load::default() }
+        identity: Identity {
+            model: ModelInfo { source: "s".into(), names: vec!["m".into()], lora: false, multimodal: true },
+            parallelism: Parallelism { data: ranks, data_local: ranks, ..Parallelism::default() },
+            capabilities: Capabilities::default(),
+            max_model_len: 64,
+            kv_block_size: BLOCK,
+            total_kv_blocks: 400,
+            max_running_requests: 8,
+            max_batched_tokens: 64,
+        },
+    }
 }
 
 /// An engine that accepts and stays silent.
@@ -62,17 +123,9 @@ fn request(delivery: Delivery) -> GenerateRequest {
 
 /// Sends one request over workers a, b, c … and says what came: tokens, or the error.
 async fn outcome(engines: &[Fake], delivery: Delivery) -> String {
-    let names = ["a", "b", "c"];
-    let workers: Vec<_> = engines
-        .iter()
-        .zip(names)
-        .map(|(engine, name)| Arc::new(worker(name, "m", Some(engine.clone()))))
-        .collect();
-    let loads: Vec<_> = workers.iter().map(|worker| worker.load.clone()).collect();
-    let (_sender, fleet) = watch::channel(Arc::new(Snapshot { workers }));
-    let route = Route::new(fleet, RouteMetrics::register(&mut Registry::default()));
+    let bench = Bench::new(engines);
     let mut seen = Vec::new();
-    match route.generate(request(delivery)).await {
+    match bench.route.generate(request(delivery)).await {
         Err(error) => seen.push(error.to_string()),
         Ok(mut tokens) => {
             while let Some(item) = TokenStream::next(&mut tokens).await {
@@ -83,7 +136,7 @@ async fn outcome(engines: &[Fake], delivery: Delivery) -> String {
             }
         }
     }
-    assert!(loads.iter().all(|load| load.in_flight() == 0), "every load is released");
+    assert!(bench.in_flight().iter().all(|count| *count == 0), "every load is released");
     seen.join(" ")
 }
 
@@ -124,13 +177,51 @@ async fn a_worker_that_goes_before_its_first_delta_is_a_failed_contact_and_one_t
 
 #[tokio::test]
 async fn load_is_held_while_the_stream_lives_and_counts_every_continuation() {
-    let one = Arc::new(worker("a", "m", Some(hanging())));
-    let load = one.load.clone();
-    let (_sender, fleet) = watch::channel(Arc::new(Snapshot { workers: vec![one] }));
-    let route = Route::new(fleet, RouteMetrics::register(&mut Registry::default()));
+    let bench = Bench::new(&[hanging()]);
     let asked = GenerateRequest { n: 3, ..request(Delivery::Deltas) };
-    let tokens = route.generate(asked).await.expect("accepted");
-    assert_eq!(load.in_flight(), 3);
+    let tokens = bench.route.generate(asked).await.expect("accepted");
+    assert_eq!(bench.in_flight(), [3]);
     drop(tokens);
-    assert_eq!(load.in_flight(), 0);
+    assert_eq!(bench.in_flight(), [0]);
+}
+
+#[tokio::test]
+async fn the_rank_is_said_to_engines_that_have_several_and_to_others_only_when_pinned() {
+    for (ranks, pinned, said) in
+        [(1, None, None), (1, Some(0), Some(0)), (2, None, Some(0)), (2, Some(1), Some(1))]
+    {
+        let engine = answering(1);
+        let bench = Bench::with(std::slice::from_ref(&engine), ranks, TargetLimit::Off, PolicyKind::Kv);
+        let asked = GenerateRequest { rank: pinned, ..request(Delivery::Deltas) };
+        bench.route.generate(asked).await.expect("accepted");
+        assert_eq!(engine.seen()[0].rank, said, "{ranks} ranks, pinned to {pinned:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_impossible_pin_is_refused_with_what_is_possible() {
+    let refusal = async |ranks, policy, rank, worker: Option<&str>| {
+        let bench = Bench::with(&[answering(1), answering(2)], ranks, TargetLimit::Off, policy);
+        let worker = worker.map(WorkerId::new);
+        let asked = GenerateRequest { rank, worker, ..request(Delivery::Deltas) };
+        match bench.route.generate(asked).await {
+            Ok(_) => "accepted".to_owned(),
+            Err(error) => error.to_string(),
+        }
+    };
+    let kv = PolicyKind::Kv;
+    assert_eq!(refusal(4, kv, Some(3), Some("b")).await, "accepted");
+    assert_eq!(
+        refusal(4, kv, Some(4), None).await,
+        "x-data-parallel-rank: rank 4 does not exist; valid: 0 to 3"
+    );
+    assert_eq!(
+        refusal(1, kv, None, Some("z")).await,
+        "x-tito-worker: worker z does not serve the request; valid: a, b"
+    );
+    assert_eq!(
+        refusal(1, PolicyKind::Direct, None, None).await,
+        "x-tito-worker: the direct policy needs a worker or a rank"
+    );
+    assert_eq!(refusal(1, PolicyKind::Direct, Some(0), None).await, "accepted");
 }

@@ -24,6 +24,7 @@ fn request(n: u32) -> GenerateRequest {
         priority: 0,
         session: None,
         rank: None,
+        worker: None,
         reasoning: None,
         delivery: Delivery::Deltas,
     }

@@ -20,3 +20,19 @@ async fn a_sender_that_is_gone_is_not_waited_for() {
     drop(tx);
     wait_for(&mut rx, "four", |value| *value == 4).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_state_that_tells_nobody_is_looked_at_until_it_is_there() {
+    let mut looks = 0;
+    wait_until("the third look", || {
+        looks += 1;
+        looks == 3
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "never saw within 60s: four")]
+async fn nothing_is_looked_for_longer_than_the_limit() {
+    wait_until("four", || false).await;
+}

@@ -8,6 +8,7 @@
 mod exceptions;
 mod expected;
 mod fixture;
+mod kv;
 mod message;
 mod replay;
 mod waist;
@@ -59,6 +60,7 @@ async fn engine(replay: &Replay) -> BoxEngine {
         connect_timeout: Duration::from_secs(10),
         stall_timeout: None,
         response_bytes_max: 64 << 20,
+        pixels: None,
     };
     let connector = VllmConnector::try_new(config, 1).expect("a loopback address");
     connector.connect().await.expect("the replay server looks like an engine").engine

@@ -87,6 +87,7 @@ async fn answer(request: Request<Incoming>, recorded: Arc<Recorded>) -> Result<R
         "/grpc.health.v1.Health/Check" => Reply::new(&[serving.into()], Some(&ok)),
         "/grpc.health.v1.Health/Watch" => Reply::new(&[serving.into()], None),
         "/vllm.Control/GetServerInfo" => Reply::new(&[server_info().encode_to_vec().into()], Some(&ok)),
+        "/vllm.Control/GetKvEventSources" => Reply::new(&[Bytes::new()], Some(&ok)),
         "/vllm.Control/GetModelInfo" => Reply::new(&[model_info().encode_to_vec().into()], Some(&ok)),
         path => {
             let path = path.to_owned();

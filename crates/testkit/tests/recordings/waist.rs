@@ -53,6 +53,7 @@ pub(crate) fn request_of(fixture: &Fixture) -> (GenerateRequest, Vec<&'static st
         priority: message.priority,
         session: message.session_id.clone(),
         rank: rank_of(fixture, &mut lost),
+        worker: None,
         reasoning: message.engine_reasoning_gate.as_ref().map(|gate| Reasoning {
             ended: gate.reasoning_ended,
             chat_template_kwargs: raw(&fixture.json["engine_reasoning_gate"]["chat_template_kwargs"]),

@@ -104,7 +104,7 @@ async fn the_load_generator_fails_with_the_server() {
 
 #[tokio::test]
 async fn every_command_explains_itself() {
-    let commands = ["serve", "check", "mock", "demo", "bench"];
+    let commands = ["serve", "check", "mock", "demo", "bench", "workers"];
     let ran = run(&["--help"], &[]).await;
     assert_eq!(ran.code, Some(0));
     for command in commands {

@@ -4,7 +4,9 @@ use std::time::Duration;
 use serde_json::Value;
 use tonic::transport::{Channel, Endpoint};
 use vllm_proto::control_client::ControlClient;
-use vllm_proto::{PauseGenerationRequest, PauseMode, ResumeGenerationRequest};
+use vllm_proto::{
+    LoadLoraRequest, PauseGenerationRequest, PauseMode, ResumeGenerationRequest, UnloadLoraRequest,
+};
 
 use super::http::Call;
 use super::process::Tito;
@@ -100,6 +102,18 @@ impl MockEngine {
     /// Lets a frozen engine go on.
     pub(crate) async fn resume(&self) {
         self.control().await.resume_generation(ResumeGenerationRequest {}).await.unwrap();
+    }
+
+    /// Loads an adapter.
+    pub(crate) async fn load_adapter(&self, name: &str, source: &str) {
+        let request = LoadLoraRequest { lora_name: name.to_owned(), source_path: source.to_owned() };
+        self.control().await.load_lora(request).await.unwrap();
+    }
+
+    /// Unloads an adapter.
+    pub(crate) async fn unload_adapter(&self, name: &str) {
+        let request = UnloadLoraRequest { lora_name: name.to_owned() };
+        self.control().await.unload_lora(request).await.unwrap();
     }
 
     /// The requests that reached the engine, oldest first.

@@ -1,0 +1,73 @@
+//! A table per number of workers, one line per policy.
+
+use std::fmt::Write as _;
+
+use tito_replay::{PolicyReport, Report};
+
+const HEAD: [&str; 10] = [
+    "POLICY",
+    "HIT",
+    "BEST-ONE",
+    "BEST-FLEET",
+    "QUEUE-P50",
+    "QUEUE-P99",
+    "BALANCE",
+    "TTFT-P50",
+    "TTFT-P90",
+    "TTFT-P99",
+];
+
+type Row = [String; 10];
+
+pub(super) fn render(reports: &[Report]) -> String {
+    reports.iter().map(one).collect::<Vec<_>>().join("\n")
+}
+
+fn one(report: &Report) -> String {
+    let mut rows = vec![HEAD.map(str::to_owned)];
+    rows.extend(report.policies.iter().map(row));
+    let mut widths = [0; 10];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let Report { workers, requests, prompt_tokens, seconds, .. } = report;
+    let mut text =
+        format!("{workers} workers, {requests} requests in {seconds:.0} s, {prompt_tokens} prompt tokens\n");
+    for row in &rows {
+        text.push_str(&line(row, widths));
+    }
+    for policy in report.policies.iter().filter(|policy| policy.rejected > 0) {
+        let PolicyReport { policy, rejected, .. } = policy;
+        writeln!(text, "{policy}: {rejected} requests fit no worker's KV room and were left out")
+            .expect("a string takes any text");
+    }
+    text
+}
+
+/// Names stand to the left, numbers to the right.
+fn line(row: &Row, widths: [usize; 10]) -> String {
+    let cells = row.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
+        if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+    });
+    format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+}
+
+fn row(policy: &PolicyReport) -> Row {
+    let PolicyReport { policy, hit_rate, best, wait, balance, ttft, .. } = policy;
+    let share = |share: f64| format!("{:.1}%", share * 100.0);
+    let seconds = |seconds: f64| format!("{seconds:.3}s");
+    [
+        (*policy).to_owned(),
+        share(*hit_rate),
+        share(best.one_cache),
+        share(best.fleet),
+        seconds(wait.p50),
+        seconds(wait.p99),
+        format!("{:.2}", balance.prefill),
+        seconds(ttft.p50),
+        seconds(ttft.p90),
+        seconds(ttft.p99),
+    ]
+}

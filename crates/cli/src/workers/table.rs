@@ -1,0 +1,95 @@
+//! The table, one line per target, and below it why things are as they are.
+
+use std::fmt::Write as _;
+
+use super::reply::{Target, Worker};
+
+const HEAD: [&str; 10] =
+    ["WORKER", "RANK", "STATE", "MODEL", "IN-FLIGHT", "PREFILL", "DECODE", "INDEX", "BLOCKS", "GAPS"];
+/// Columns of numbers stand to the right.
+const NUMBERS: [bool; 10] = [false, true, false, false, true, true, true, false, true, true];
+
+type Row = [String; 10];
+
+pub(super) fn render(workers: &[Worker]) -> String {
+    if workers.is_empty() {
+        return "no worker is configured\n".to_owned();
+    }
+    let rows: Vec<Row> = workers.iter().flat_map(rows).collect();
+    let head = HEAD.map(str::to_owned);
+    let mut widths = [0; 10];
+    for row in std::iter::once(&head).chain(&rows) {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text: String = std::iter::once(&head).chain(&rows).map(|row| line(row, widths)).collect();
+    let reasons: Vec<String> = workers.iter().flat_map(reasons).collect();
+    if !reasons.is_empty() {
+        text.push('\n');
+        for reason in reasons {
+            writeln!(text, "{reason}").expect("a string takes any text");
+        }
+    }
+    text
+}
+
+/// Text from elsewhere, without what would move the cursor.
+pub(super) fn plain(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
+}
+
+fn line(row: &Row, widths: [usize; 10]) -> String {
+    let cells = row.iter().zip(widths).zip(NUMBERS).map(|((cell, width), number)| {
+        if number { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+    });
+    format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+}
+
+/// One per target; a worker without any has one all the same.
+fn rows(worker: &Worker) -> Vec<Row> {
+    let model = worker.engine.as_ref().and_then(|engine| engine.models.first());
+    let model = model.map_or("-", String::as_str);
+    let row = |rank: String, target: [String; 6]| {
+        let [in_flight, prefill, decode, index, blocks, gaps] = target;
+        let [id, state, model, index] = [&worker.id, &worker.state, model, &index].map(plain);
+        [id, rank, state, model, in_flight, prefill, decode, index, blocks, gaps]
+    };
+    if worker.targets.is_empty() {
+        return vec![row("-".to_owned(), [(); 6].map(|()| "-".to_owned()))];
+    }
+    worker.targets.iter().map(|target| row(target.rank.to_string(), cells(target))).collect()
+}
+
+fn cells(target: &Target) -> [String; 6] {
+    let Target { rank: _, load, index } = target;
+    let blocks = &index.blocks;
+    let blocks = match (blocks.cpu, blocks.storage) {
+        (0, 0) => blocks.gpu.to_string(),
+        (cpu, 0) => format!("{}+{cpu}", blocks.gpu),
+        (cpu, storage) => format!("{}+{cpu}+{storage}", blocks.gpu),
+    };
+    [
+        load.in_flight.to_string(),
+        load.prefill_tokens.to_string(),
+        load.decode_tokens.to_string(),
+        index.state.clone(),
+        blocks,
+        index.counters.gaps.to_string(),
+    ]
+}
+
+fn reasons(worker: &Worker) -> Vec<String> {
+    let Worker { id, state, reason, targets, .. } = worker;
+    let mut reasons = Vec::new();
+    reasons.extend(reason.as_ref().map(|reason| format!("{id} is {state}: {reason}")));
+    for Target { rank, index, .. } in targets {
+        let state = &index.state;
+        reasons.extend(index.reason.as_ref().map(|why| format!("{id} rank {rank}: index {state}: {why}")));
+        let media = index.media_inexact.as_ref();
+        reasons.extend(
+            media.map(|why| format!("{id} rank {rank}: media are matched up to the first item only: {why}")),
+        );
+    }
+    reasons.into_iter().map(|reason| plain(&reason)).collect()
+}

@@ -1,0 +1,83 @@
+use super::*;
+
+#[track_caller]
+fn check(url: &str, expected: Result<(&str, &str), &str>) {
+    match (Server::parse(url), expected) {
+        (Ok(server), Ok((authority, path))) => {
+            assert_eq!((server.authority.as_str(), server.path.as_str()), (authority, path), "{url}");
+        }
+        (Err(error), Err(expected)) => assert!(error.to_string().contains(expected), "{url}: {error}"),
+        (found, expected) => panic!("{url}: {found:?}, expected {expected:?}"),
+    }
+}
+
+#[test]
+fn a_url_names_a_plain_http_server() {
+    check("http://192.0.2.1:8000", Ok(("192.0.2.1:8000", "/workers")));
+    check("http://h", Ok(("h:80", "/workers")));
+    check("http://[2001:db8::1]:1/", Ok(("[2001:db8::1]:1", "/workers")));
+    check("http://h:1/base/", Ok(("h:1", "/base/workers")));
+    check("https://h:1", Err("curl --cacert CA https://h:1/workers"));
+    check("h:8000", Err("http://"));
+    check("192.0.2.1:8000", Err("http://"));
+    check("ftp://h", Err("must begin with http://"));
+    check("http://me@h", Err("or a user"));
+    check("http://h/?a=1", Err("no query"));
+    check("", Err("http://"));
+}
+
+const WORKERS: &str = r#"{"workers":[
+    {"id":"10.0.0.5:50051","state":"ready","reason":null,"engine":{"models":["m","alias"],"new":1},"targets":[
+        {"rank":0,"capacity_tokens":4096,"load":{"in_flight":2,"prefill_tokens":300,"decode_tokens":70},
+         "index":{"state":"complete","reason":null,"block_tokens":16,"blocks":{"gpu":1024,"cpu":0,"storage":0},
+                  "media_inexact":null,"counters":{"gaps":0}}},
+        {"rank":1,"capacity_tokens":4096,"load":{"in_flight":0,"prefill_tokens":0,"decode_tokens":0},
+         "index":{"state":"partial","reason":"batch 7\u001b[2J is missing","block_tokens":16,
+                  "blocks":{"gpu":10,"cpu":4,"storage":1},"media_inexact":"no offsets","counters":{"gaps":1}}}]},
+    {"id":"10.0.0.6:50051","state":"unreachable","reason":"Connection refused","engine":null,"targets":[]}]}"#;
+
+#[test]
+fn every_target_has_a_line_and_every_reason_another() {
+    let listed: Listed = serde_json::from_str(WORKERS).unwrap();
+    let expected = "\
+WORKER          RANK  STATE        MODEL  IN-FLIGHT  PREFILL  DECODE  INDEX     BLOCKS  GAPS
+10.0.0.5:50051     0  ready        m              2      300      70  complete    1024     0
+10.0.0.5:50051     1  ready        m              0        0       0  partial   10+4+1     1
+10.0.0.6:50051     -  unreachable  -              -        -       -  -              -     -
+
+10.0.0.5:50051 rank 1: index partial: batch 7?[2J is missing
+10.0.0.5:50051 rank 1: media are matched up to the first item only: no offsets
+10.0.0.6:50051 is unreachable: Connection refused
+";
+    assert_eq!(table::render(&listed.workers), expected);
+    assert_eq!(table::render(&[]), "no worker is configured\n");
+}
+
+#[test]
+fn the_first_key_of_a_file_is_presented() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys");
+    for (text, expected) in [
+        ("# teams\n\n  one \ntwo\n", Ok("Bearer one")),
+        ("", Err("it holds no key")),
+        ("# none\n", Err("it holds no key")),
+        ("a\u{1}b\n", Err("no header value")),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        match (key_of(&path), expected) {
+            (Ok(value), Ok(expected)) => assert_eq!(value.to_str().unwrap(), expected),
+            (Err(error), Err(expected)) => assert!(format!("{error:#}").contains(expected), "{error:#}"),
+            (found, expected) => panic!("{text:?}: {found:?}, expected {expected:?}"),
+        }
+    }
+    let missing = key_of(&folder.path().join("missing")).unwrap_err();
+    assert!(missing.to_string().starts_with("--key-file "), "{missing:#}");
+}
+
+#[test]
+fn a_failure_is_told_in_the_servers_words() {
+    let envelope = r#"{"error":{"message":"too\nmuch","type":"t","param":null,"code":"overloaded"}}"#;
+    assert_eq!(message_of(envelope), "too?much");
+    assert_eq!(message_of("<html>"), "<html>");
+    assert_eq!(message_of(&"x".repeat(10_000)).len(), MESSAGE_CHARS_MAX);
+}

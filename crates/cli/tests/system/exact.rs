@@ -1,0 +1,195 @@
+//! Exact routing, from the client's side: distinct media and salts are distinct prefixes, repeats return to the engine
+//! that holds them, and the engine reports exactly the cached tokens that were predicted.
+//!
+//! The engines are simulated unless `TITO_EXACT_ENGINES` names real ones, as `cargo xtask conformance --engine vl` and
+//! `--engine dp2` do.
+
+mod adapters;
+mod ranks;
+
+use std::collections::BTreeSet;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use prost::Message as _;
+use serde_json::{Value, json};
+use vllm_proto::media_item::Source;
+
+use crate::harness::{GENERATE, MockEngine, Reply, Serve, wait_for};
+
+/// A vocabulary's image placeholder; four of them stand for one image of the recordings.
+const IMAGE_PAD: u32 = 1006;
+/// Where the image begins: after some text, so that its offset matters.
+const OFFSET: u32 = 5;
+const PLACEHOLDERS: usize = 4;
+/// Three full blocks of 32 tokens and a bit.
+const PROMPT_TOKENS: usize = 100;
+const BLOCK_TOKENS: u64 = 32;
+
+/// Tensors of a recorded image as vLLM 0.32 takes them.
+fn payload(recording: &str) -> String {
+    let path = format!("{}/../../fixtures/vllm-0.32/grpc-media/{recording}.json", env!("CARGO_MANIFEST_DIR"));
+    let recording: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let wire = STANDARD.decode(recording["request"]["wire_b64"].as_str().unwrap()).unwrap();
+    let request = vllm_proto::GenerateRequest::decode(wire.as_slice()).unwrap();
+    let item = request.media.into_iter().next().unwrap();
+    let Some(Source::Features(features)) = item.source else { panic!("{recording} has no features") };
+    STANDARD.encode(features.kwargs.unwrap())
+}
+
+/// Engines to route over, and those of them that are simulated.
+struct Engines {
+    urls: Vec<String>,
+    mocks: Vec<MockEngine>,
+}
+
+impl Engines {
+    /// As many engines as `mocks`, each with its arguments, unless real ones are named.
+    #[expect(clippy::disallowed_methods, reason = "real engines are named for the whole suite")]
+    async fn of(mocks: &[&[&str]]) -> Self {
+        if let Ok(named) = std::env::var("TITO_EXACT_ENGINES") {
+            let urls = named.split(',').map(|engine| format!("vllm://{engine}")).collect();
+            return Self { urls, mocks: Vec::new() };
+        }
+        Self::simulated(mocks).await
+    }
+
+    /// Simulated engines, each with its arguments.
+    async fn simulated(mocks: &[&[&str]]) -> Self {
+        let mut started = Vec::new();
+        for args in mocks {
+            started.push(MockEngine::of_model("vl", &[EVENTS, args].concat()).await);
+        }
+        Self { urls: started.iter().map(MockEngine::url).collect(), mocks: started }
+    }
+
+    /// The simulated engine behind a worker.
+    fn mock(&self, worker: &str) -> &MockEngine {
+        self.mocks.iter().find(|mock| mock.grpc.to_string() == worker).unwrap()
+    }
+
+    /// `tito serve` in front of them, with what every target holds known.
+    async fn served(&self, args: &[&str]) -> Serve {
+        let urls: Vec<&str> = self.urls.iter().map(String::as_str).collect();
+        let serve = Serve::ready(&urls, args).await;
+        wait_for("every target to be known completely", async || {
+            let told = serve.get("/workers").send().await.json();
+            let targets: Vec<&Value> = targets(&told).collect();
+            let whole = targets.iter().all(|target| target["index"]["state"] == "complete");
+            (whole && ready(&told) == urls.len()).then_some(())
+        })
+        .await;
+        serve
+    }
+}
+
+const EVENTS: &[&str] = &[
+    "--kv-events-config",
+    r#"{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://*:0","replay_endpoint":"tcp://*:0"}"#,
+];
+
+fn ready(told: &Value) -> usize {
+    told["workers"].as_array().unwrap().iter().filter(|worker| worker["state"] == "ready").count()
+}
+
+fn targets(told: &Value) -> impl Iterator<Item = &Value> {
+    told["workers"].as_array().unwrap().iter().flat_map(|worker| worker["targets"].as_array().unwrap())
+}
+
+/// What `X-Tito-Route` says.
+#[derive(Debug, Clone, PartialEq)]
+struct Told {
+    worker: String,
+    rank: Option<u32>,
+    overlap: u64,
+}
+
+fn told(reply: &Reply) -> Told {
+    let route = reply.headers["x-tito-route"].to_str().unwrap();
+    let field = |name: &str| {
+        route.split("; ").find_map(|part| part.strip_prefix(name)).unwrap_or_else(|| panic!("{route}"))
+    };
+    Told {
+        worker: field("worker=").to_owned(),
+        rank: route.contains("rank=").then(|| field("rank=").parse().ok()).flatten(),
+        overlap: field("overlap=").parse().unwrap(),
+    }
+}
+
+fn cached(reply: &Reply) -> u64 {
+    reply.json()["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap()
+}
+
+/// Posts a body and asks where it went.
+async fn ask(serve: &Serve, body: &Value) -> (Reply, Told) {
+    let reply = serve.post(GENERATE, body).header("X-Tito-Explain", "1").send().await;
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let told = told(&reply);
+    (reply, told)
+}
+
+/// Waits until the events of a request are applied: a dry run of it finds that many tokens on that worker.
+async fn wait_held(serve: &Serve, body: &Value, worker: &str, tokens: u64) {
+    wait_for(&format!("{worker} to be known to hold {tokens} tokens"), async || {
+        let told = serve.post("/debug/route", body).send().await.json();
+        let candidates = told["routes"][0]["candidates"].as_array().unwrap().clone();
+        let holds = |candidate: &Value| {
+            candidate["worker"] == worker && candidate["overlap_tokens"].as_u64() == Some(tokens)
+        };
+        candidates.iter().any(holds).then_some(())
+    })
+    .await;
+}
+
+/// A prompt of three blocks, unlike those with another `seed`, with an image near its start.
+fn with_image(seed: u32, payload: &str, salt: Option<&str>) -> Value {
+    let mut tokens: Vec<u32> = (0..PROMPT_TOKENS as u32).map(|at| 1 + (seed * 37 + at * 7) % 900).collect();
+    tokens[OFFSET as usize..OFFSET as usize + PLACEHOLDERS].fill(IMAGE_PAD);
+    let mut body = json!({
+        "token_ids": tokens,
+        "sampling_params": {"max_tokens": 1, "temperature": 0.0},
+        "features": {
+            "mm_hashes": {"image": ["an-image"]},
+            "mm_placeholders": {"image": [{"offset": OFFSET, "length": PLACEHOLDERS}]},
+            "kwargs_data": {"image": [payload]},
+        },
+    });
+    if let Some(salt) = salt {
+        body["cache_salt"] = json!(salt);
+    }
+    body
+}
+
+#[tokio::test]
+async fn distinct_images_and_salts_are_distinct_prefixes_and_repeats_return_to_theirs() {
+    let engines = Engines::of(&[&["--multimodal"], &["--multimodal"]]).await;
+    let serve = engines.served(&[]).await;
+    let images = [payload("media-features"), payload("media-features-b")];
+    let bodies: Vec<(usize, Option<&str>, Value)> = [None, Some("policy-7")]
+        .into_iter()
+        .flat_map(|salt| [(0, salt), (1, salt)])
+        .map(|(image, salt)| (image, salt, with_image(0, &images[image], salt)))
+        .collect();
+
+    let full = BLOCK_TOKENS * (PROMPT_TOKENS as u64 / BLOCK_TOKENS);
+    let mut homes = Vec::new();
+    for (image, salt, body) in &bodies {
+        let (reply, told) = ask(&serve, body).await;
+        assert_eq!((told.overlap, cached(&reply)), (0, 0), "image {image}, salt {salt:?}: nothing is shared");
+        wait_held(&serve, body, &told.worker, full).await;
+        homes.push(told.worker);
+    }
+    for salt in [None, Some("policy-7")] {
+        let of_salt = bodies.iter().zip(&homes).filter(|((_, other, _), _)| *other == salt);
+        let warmed: BTreeSet<&String> = of_salt.map(|(_, home)| home).collect();
+        assert_eq!(warmed.len(), 2, "images with salt {salt:?} warm engines of their own: {homes:?}");
+    }
+    for ((image, salt, body), home) in bodies.iter().zip(&homes) {
+        let (reply, told) = ask(&serve, body).await;
+        assert_eq!(&told.worker, home, "image {image}, salt {salt:?} returns");
+        assert_eq!((told.overlap, cached(&reply)), (full, full), "image {image}, salt {salt:?}");
+    }
+    let metrics = serve.get("/metrics").send().await;
+    let metrics = metrics.text();
+    assert!(metrics.contains("tito_router_cache_reports_total{result=\"equal\"} 8"), "{metrics}");
+}

@@ -1,0 +1,303 @@
+//! One (worker, rank) and what is known of its block table. Knows nothing of how the news arrives.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tito_kv_index::{Generations, Table, TierOverlap};
+use tito_types::{EngineInfo, IndexReport, KvCounters, KvEvent, KvNews, KvSupport, Tier, WorkerId};
+
+use crate::metrics::TargetMetrics;
+use crate::{Blocks, FleetMetrics};
+
+/// Names one rank of one engine instance; never given twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TargetId(pub u64);
+
+/// One (worker, rank) of one engine instance. Requests are routed to it, blocks are held by it.
+#[derive(Debug)]
+pub struct Target {
+    /// Its name.
+    pub id: TargetId,
+    /// The worker it belongs to.
+    pub worker: WorkerId,
+    /// Global data-parallel rank.
+    pub rank: u32,
+    /// KV room, in tokens: the worker's blocks divided by its local ranks.
+    pub capacity_tokens: u64,
+    known: Mutex<Known>,
+    metrics: TargetMetrics,
+    /// A copy of the table's: its lock may be held for the whole of a batch.
+    generations: Mutex<Arc<Generations>>,
+    // Read for every request, without the lock.
+    block_tokens: AtomicU32,
+    complete: AtomicBool,
+    media_exact: AtomicBool,
+    lower_tiers: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Known {
+    table: Table,
+    state: KvState,
+    /// Whether the feed, as far as it knows, has missed nothing.
+    proven: bool,
+    media_inexact: Option<String>,
+    counters: KvCounters,
+    /// In device memory, host memory and storage.
+    blocks: [u64; 3],
+}
+
+/// How much of a block table is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum KvState {
+    /// The engine does not tell.
+    Off(String),
+    /// What is known is true; there may be more.
+    Partial(String),
+    /// All of it.
+    Complete,
+}
+
+impl KvState {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Off(_) => "off",
+            Self::Partial(_) => "partial",
+            Self::Complete => "complete",
+        }
+    }
+
+    fn reason(&self) -> Option<&String> {
+        match self {
+            Self::Off(reason) | Self::Partial(reason) => Some(reason),
+            Self::Complete => None,
+        }
+    }
+}
+
+impl Target {
+    /// One target per rank behind an engine, by rank. They are told when the index gives up blocks of theirs.
+    pub fn of_engine(
+        blocks: &Blocks,
+        worker: &WorkerId,
+        info: &EngineInfo,
+        metrics: &FleetMetrics,
+    ) -> Vec<Arc<Self>> {
+        let ranks = info.identity.parallelism.local_ranks();
+        let target = |rank| {
+            let target = Arc::new(Self::new(blocks, worker, rank, info, metrics.target(worker, rank)));
+            blocks.add(&target);
+            target
+        };
+        ranks.map(target).collect()
+    }
+
+    fn new(blocks: &Blocks, worker: &WorkerId, rank: u32, info: &EngineInfo, metrics: TargetMetrics) -> Self {
+        let state = match &info.kv_events {
+            KvSupport::Off(reason) => KvState::Off(reason.clone()),
+            KvSupport::On { .. } => KvState::Partial("its history was not read yet".to_owned()),
+        };
+        metrics.complete(false);
+        metrics.blocks([0; 3]);
+        let block_tokens = info.identity.kv_block_size;
+        let known = Known {
+            table: Table::new(block_tokens),
+            state,
+            proven: false,
+            media_inexact: None,
+            counters: KvCounters::default(),
+            blocks: [0; 3],
+        };
+        Self {
+            id: blocks.next_target(),
+            worker: worker.clone(),
+            rank,
+            capacity_tokens: info.identity.rank_tokens(),
+            generations: Mutex::new(Arc::clone(known.table.generations())),
+            known: Mutex::new(known),
+            metrics,
+            block_tokens: AtomicU32::new(block_tokens),
+            complete: AtomicBool::new(false),
+            media_exact: AtomicBool::new(true),
+            lower_tiers: AtomicBool::new(false),
+        }
+    }
+
+    /// Tokens per indexed block.
+    pub fn block_tokens(&self) -> u32 {
+        self.block_tokens.load(Ordering::Relaxed)
+    }
+
+    /// Whether all of its block table is known.
+    pub fn complete(&self) -> bool {
+        self.complete.load(Ordering::Relaxed)
+    }
+
+    /// Whether its news identify blocks that hold media.
+    pub fn media_exact(&self) -> bool {
+        self.media_exact.load(Ordering::Relaxed)
+    }
+
+    /// Whether it holds blocks outside device memory.
+    pub fn lower_tiers(&self) -> bool {
+        self.lower_tiers.load(Ordering::Relaxed)
+    }
+
+    /// Leading blocks of a prompt it holds, by tier.
+    pub fn overlap(&self, blocks: &Blocks, chain: &[u64]) -> TierOverlap {
+        self.known().table.overlap(blocks.index(), chain)
+    }
+
+    /// Every block is gone: the engine was told to drop them. Its own word for it comes with its next stored block.
+    pub fn cleared(&self, blocks: &Blocks) {
+        let mut known = self.known();
+        known.table.apply(blocks.index(), blocks.hasher(), &KvEvent::Cleared);
+        self.show(blocks, &mut known);
+    }
+
+    /// An adapter was loaded again under its name: what its old weights stored is never matched again.
+    pub fn adapter_reloaded(&self, blocks: &Blocks, name: &str) {
+        let mut known = self.known();
+        known.table.adapter_reloaded(name);
+        self.show(blocks, &mut known);
+    }
+
+    /// An adapter is loaded under this number of the engine's; a greater one than before is a reload.
+    pub fn adapter_loaded(&self, blocks: &Blocks, name: &str, id: u64) {
+        let mut known = self.known();
+        known.table.adapter_loaded(name, id);
+        self.show(blocks, &mut known);
+    }
+
+    /// How often each adapter was loaded again, as this target's blocks know it.
+    pub fn generations(&self) -> Arc<Generations> {
+        Arc::clone(&self.generations.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What an operator sees.
+    pub fn report(&self) -> IndexReport {
+        let known = self.known();
+        IndexReport {
+            state: known.state.word(),
+            reason: known.state.reason().cloned(),
+            block_tokens: self.block_tokens(),
+            blocks: known.blocks,
+            media_inexact: known.media_inexact.clone(),
+            counters: known.counters,
+        }
+    }
+
+    /// Books news of its rank, in the order they came.
+    pub fn apply(&self, blocks: &Blocks, news: KvNews) {
+        let mut known = self.known();
+        match news {
+            KvNews::Events(events) => {
+                for event in &events {
+                    let applied = known.table.apply(blocks.index(), blocks.hasher(), event);
+                    if applied.reset {
+                        known.partial(&self.metrics, "its block size changed".to_owned());
+                    }
+                    match event {
+                        KvEvent::Stored(stored) if applied.orphaned > 0 && stored.tier == Tier::Gpu => {
+                            let reason = "blocks were stored after one that is not known";
+                            known.partial(&self.metrics, reason.to_owned());
+                        }
+                        // Whatever of it was given up here is gone there too.
+                        KvEvent::Cleared if known.proven => known.state = KvState::Complete,
+                        KvEvent::Stored(_) | KvEvent::Removed { .. } | KvEvent::Cleared => {}
+                    }
+                    self.metrics.applied(&applied);
+                }
+            }
+            KvNews::Partial(reason) => {
+                known.table.reset(blocks.index());
+                known.proven = false;
+                known.partial(&self.metrics, reason);
+            }
+            KvNews::Complete => {
+                known.proven = true;
+                known.state = KvState::Complete;
+            }
+            KvNews::Counters(counters) => {
+                self.metrics.counters(known.counters, counters);
+                known.counters = counters;
+            }
+            KvNews::MediaInexact(reason) => known.media_inexact = Some(reason),
+        }
+        self.show(blocks, &mut known);
+    }
+
+    /// The index gave up some of its blocks for want of room.
+    pub(crate) fn evicted(&self) {
+        let mut known = self.known();
+        known.partial(&self.metrics, "the index is at its byte bound".to_owned());
+        self.complete.store(false, Ordering::Relaxed);
+        self.metrics.complete(false);
+    }
+
+    /// Forgets everything, for good.
+    pub(crate) fn close(&self, blocks: &Blocks) {
+        let mut known = self.known();
+        blocks.forget(self.id);
+        known.table.close(blocks.index());
+        known.state = KvState::Off("not connected".to_owned());
+        self.complete.store(false, Ordering::Relaxed);
+        self.metrics.complete(false);
+        self.metrics.blocks([0; 3]);
+    }
+
+    /// Lets readers and metrics see what changed.
+    fn show(&self, blocks: &Blocks, known: &mut Known) {
+        blocks.remember(self.id, known.table.holders());
+        let held = known.table.blocks(blocks.index());
+        known.blocks = held;
+        self.metrics.blocks(held);
+        let (size, exact) = (known.table.block_tokens(), known.media_inexact.is_none());
+        let lower = held[1..].iter().any(|&count| count > 0);
+        let size_changed = self.block_tokens.swap(size, Ordering::Relaxed) != size;
+        let exact_changed = self.media_exact.swap(exact, Ordering::Relaxed) != exact;
+        let lower_changed = self.lower_tiers.swap(lower, Ordering::Relaxed) != lower;
+        let reloaded = self.show_generations(&known.table);
+        if size_changed || exact_changed || lower_changed || reloaded {
+            blocks.reshaped();
+        }
+        let complete = known.state == KvState::Complete;
+        self.complete.store(complete, Ordering::Relaxed);
+        self.metrics.complete(complete);
+    }
+
+    /// Whether an adapter was loaded again.
+    fn show_generations(&self, table: &Table) -> bool {
+        let mut shown = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = !Arc::ptr_eq(&shown, table.generations());
+        if changed {
+            *shown = Arc::clone(table.generations());
+        }
+        changed
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn partial(&mut self, metrics: &TargetMetrics, reason: String) {
+        if self.state == KvState::Complete {
+            metrics.became_partial();
+        }
+        self.state = KvState::Partial(reason);
+    }
+}
+
+/// The word of a tier in metrics and lists.
+pub(crate) fn tier_word(tier: Tier) -> &'static str {
+    match tier {
+        Tier::Gpu => "gpu",
+        Tier::Cpu => "cpu",
+        Tier::Storage => "storage",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+use prometheus_client::registry::Registry;
+use tito_kv_index::{IndexConfig, Prompt, PromptChain};
+use tito_types::{Capabilities, EngineHash, Identity, Media, ModelInfo, Parallelism, StoredBlocks};
+
+use super::*;
+
+fn info(kv_events: KvSupport, ranks: u32, first: u32) -> EngineInfo {
+    EngineInfo {
+        engine_version: "0".into(),
+        instance_id: "i".into(),
+        kv_events,
+        pixels: None,
+        identity: Identity {
+            model: ModelInfo { source: "s".into(), names: vec!["m".into()], lora: false, multimodal: false },
+            parallelism: Parallelism {
+                data: 8,
+                data_local: ranks,
+                data_rank: first,
+                ..Parallelism::default()
+            },
+            capabilities: Capabilities::default(),
+            max_model_len: 64,
+            kv_block_size: 4,
+            total_kv_blocks: 101,
+            max_running_requests: 8,
+            max_batched_tokens: 64,
+        },
+    }
+}
+
+struct Bench {
+    blocks: Blocks,
+    targets: Vec<Arc<Target>>,
+    registry: Registry,
+}
+
+impl Bench {
+    fn new(kv_events: KvSupport, bytes_max: usize) -> Self {
+        let mut registry = Registry::default();
+        let blocks = Blocks::new(IndexConfig { bytes_max }, 7);
+        let metrics = FleetMetrics::register(&mut registry);
+        let targets = Target::of_engine(&blocks, &WorkerId::new("w"), &info(kv_events, 2, 2), &metrics);
+        Self { blocks, targets, registry }
+    }
+
+    /// Stores blocks of one sequence that begins with `first`.
+    fn store(&self, rank: usize, first: u32, count: u32) {
+        let stored = StoredBlocks {
+            parent: None,
+            hashes: (0..count).map(|at| EngineHash(u64::from(first) << 32 | u64::from(at))).collect(),
+            tokens: (first..first + 4 * count).collect(),
+            block_tokens: 4,
+            tier: Tier::Gpu,
+            adapter: None,
+            adapter_id: None,
+            salt: None,
+            extras: Vec::new(),
+        };
+        self.targets[rank].apply(&self.blocks, KvNews::Events(vec![KvEvent::Stored(stored)]));
+    }
+
+    /// Leading blocks of such a sequence on each target that has any.
+    fn found(&self, first: u32, count: u32) -> Vec<(TargetId, u32)> {
+        let tokens: Vec<u32> = (first..first + 4 * count).collect();
+        let prompt =
+            Prompt { tokens: &tokens, media: &Media::None, adapter: None, salt: None, block_tokens: 4 };
+        let mut chain = PromptChain::new(self.blocks.hasher(), prompt);
+        let mut found = Vec::new();
+        self.blocks.find(chain.all(), |target, leading| found.push((target, leading)));
+        found
+    }
+
+    fn metrics(&self) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).expect("a string takes it");
+        text
+    }
+}
+
+const ON: KvSupport = KvSupport::On { replay: true };
+
+#[test]
+fn each_rank_has_its_number_its_share_of_the_room_and_its_own_blocks() {
+    let bench = Bench::new(ON, 16 << 20);
+    let seen: Vec<_> = bench.targets.iter().map(|target| (target.rank, target.capacity_tokens)).collect();
+    assert_eq!(seen, [(2, 200), (3, 200)]);
+    bench.store(1, 10, 3);
+    assert_eq!(bench.found(10, 4), [(bench.targets[1].id, 3)]);
+}
+
+#[test]
+fn what_is_known_goes_from_partial_to_complete_and_back_with_what_the_feed_says() {
+    let bench = Bench::new(ON, 16 << 20);
+    let target = &bench.targets[0];
+    assert_eq!(target.report().state, "partial");
+    target.apply(&bench.blocks, KvNews::Complete);
+    bench.store(0, 10, 3);
+    assert_eq!((target.report().state, target.complete()), ("complete", true));
+    target.apply(&bench.blocks, KvNews::Partial("a gap".into()));
+    let report = target.report();
+    assert_eq!((report.state, report.reason.as_deref(), report.blocks), ("partial", Some("a gap"), [0; 3]));
+    assert_eq!(bench.found(10, 3), []);
+    assert!(bench.metrics().contains("kv_partials_total{worker=\"w\",rank=\"2\"} 1"), "{}", bench.metrics());
+    let off = Bench::new(KvSupport::Off("it publishes none".into()), 16 << 20);
+    assert_eq!(off.targets[0].report().state, "off");
+}
+
+#[test]
+fn a_closed_target_leaves_no_blocks_and_its_lanes_serve_others() {
+    let bench = Bench::new(ON, 16 << 20);
+    bench.store(0, 10, 3);
+    bench.targets[0].close(&bench.blocks);
+    assert_eq!((bench.found(10, 3), bench.blocks.stats().memberships), (Vec::new(), 0));
+    bench.store(1, 10, 2);
+    assert_eq!(bench.found(10, 3), [(bench.targets[1].id, 2)]);
+}
+
+#[test]
+fn an_index_at_its_bound_gives_up_blocks_and_says_whose() {
+    let bench = Bench::new(ON, tito_kv_index::BYTES_MIN);
+    bench.targets[0].apply(&bench.blocks, KvNews::Complete);
+    for sequence in 0..4000 {
+        bench.store(0, sequence * 100, 20);
+        bench.blocks.tell_evicted();
+    }
+    let stats = bench.blocks.stats();
+    assert!(stats.evicted > 0 && stats.bytes <= tito_kv_index::BYTES_MIN, "{stats:?}");
+    let report = bench.targets[0].report();
+    assert_eq!((report.state, bench.targets[0].complete()), ("partial", false), "{report:?}");
+    let clear = || KvNews::Events(vec![KvEvent::Cleared]);
+    bench.targets[0].apply(&bench.blocks, clear());
+    assert_eq!(bench.targets[0].report().state, "complete", "an empty table is known whole again");
+    bench.targets[0].apply(&bench.blocks, KvNews::Partial("a gap".into()));
+    bench.targets[0].apply(&bench.blocks, clear());
+    assert_eq!(
+        bench.targets[0].report().state,
+        "partial",
+        "the feed did not say that it missed nothing after that"
+    );
+}
+
+#[test]
+fn a_block_after_one_that_is_not_known_shows_that_not_all_is_known() {
+    let bench = Bench::new(ON, 16 << 20);
+    let orphan = |tier| {
+        KvNews::Events(vec![KvEvent::Stored(StoredBlocks {
+            parent: Some(EngineHash(77)),
+            hashes: vec![EngineHash(78)],
+            tokens: vec![1, 2, 3, 4],
+            block_tokens: 4,
+            tier,
+            adapter: None,
+            adapter_id: None,
+            salt: None,
+            extras: Vec::new(),
+        })])
+    };
+    bench.targets[0].apply(&bench.blocks, KvNews::Complete);
+    bench.targets[0].apply(&bench.blocks, orphan(Tier::Cpu));
+    assert!(bench.targets[0].complete(), "a lower tier may keep what device memory has dropped");
+    bench.targets[0].apply(&bench.blocks, orphan(Tier::Gpu));
+    let report = bench.targets[0].report();
+    let reason = "blocks were stored after one that is not known";
+    assert_eq!((report.state, report.reason.as_deref()), ("partial", Some(reason)));
+}

@@ -1,0 +1,91 @@
+//! What of a prompt each target holds. Knows nothing of loads or choices.
+
+use std::sync::Arc;
+
+use tito_fleet::Blocks;
+use tito_kv_index::{Prompt, PromptChain, TierOverlap};
+use tito_policy::{Group, Overlap, Prefix, Slot};
+use tito_types::{GenerateRequest, Media};
+
+use crate::view::{Place, View};
+
+/// Tokens that one raw media item is taken for: the engine alone knows its real length.
+const RAW_MEDIA_TOKENS: u32 = 576;
+
+/// A prompt against the block tables of the targets that may serve it.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    /// One entry per target that holds something, by slot.
+    pub(crate) overlaps: Vec<Overlap>,
+    /// The prompt at the finest block size among those targets.
+    pub(crate) prefix: Option<Prefix>,
+    /// The adapter's generation in that prefix; absent for models of their own.
+    pub(crate) prefix_generation: Option<u64>,
+    /// Whether the request has media that not every target can be matched on.
+    pub(crate) token_only: bool,
+}
+
+/// Tokens of the prompt, as far as they can be known before an engine expanded its media.
+pub(crate) fn prompt_tokens(request: &GenerateRequest) -> u32 {
+    let tokens = u32::try_from(request.prompt.len()).unwrap_or(u32::MAX);
+    match &request.media {
+        Media::None | Media::Features(_) => tokens,
+        Media::Raw(items) => {
+            let items = u32::try_from(items.len()).unwrap_or(u32::MAX);
+            tokens.saturating_add(items.saturating_mul(RAW_MEDIA_TOKENS))
+        }
+    }
+}
+
+/// Looks a prompt up, once per block size among the targets and, where its model is an adapter that they loaded unequally
+/// often, per generation.
+pub(crate) fn held(blocks: &Blocks, view: &View, groups: &[Group], request: &GenerateRequest) -> Held {
+    let mut held = Held::default();
+    let shapes = || groups.iter().filter_map(|group| view.shape(*group));
+    held.token_only = matches!(request.media, Media::Raw(_))
+        || (request.media != Media::None && shapes().any(|shape| shape.media_inexact));
+    let model = request.model.as_str();
+    for (block_tokens, generation) in view.namespaces(groups, model) {
+        let prompt = Prompt {
+            tokens: &request.prompt,
+            media: &request.media,
+            adapter: generation.map(|generation| (model, generation)),
+            salt: request.kv.cache_salt.as_deref(),
+            block_tokens,
+        };
+        let mut chain = PromptChain::new(blocks.hasher(), prompt);
+        let exact = chain.exact_blocks();
+        let chain: Arc<[u64]> = chain.all().into();
+        let matches = |place: &Place| {
+            place.target.block_tokens() == block_tokens
+                && groups.contains(&place.group)
+                && view.generation(place, model) == generation
+        };
+        blocks.find(&chain, |id, leading| {
+            let Some(place) = view.places.get(&id).filter(|place| matches(place)) else { return };
+            let leading = leading as usize;
+            let leading = if place.target.media_exact() { leading } else { leading.min(exact) };
+            held.overlaps.push(overlap(place.slot, block_tokens, [leading, 0, 0]));
+        });
+        for place in shapes().flat_map(|shape| &shape.lower_tiers).filter_map(|id| view.places.get(id)) {
+            if matches(place) {
+                let chain = if place.target.media_exact() { &chain[..] } else { &chain[..exact] };
+                let TierOverlap { gpu, cpu, storage } = place.target.overlap(blocks, chain);
+                held.overlaps.retain(|known| known.slot != place.slot);
+                held.overlaps.push(overlap(place.slot, block_tokens, [gpu, cpu, storage]));
+            }
+        }
+        if held.prefix.is_none() && !chain.is_empty() {
+            held.prefix = Some(Prefix { block_tokens, chain });
+            held.prefix_generation = generation;
+        }
+    }
+    held
+}
+
+/// Leading blocks by tier, in tokens.
+fn overlap(slot: Slot, block_tokens: u32, blocks: [usize; 3]) -> Overlap {
+    let [gpu_tokens, cpu_tokens, storage_tokens] =
+        blocks.map(|count| u32::try_from(count).unwrap_or(u32::MAX).saturating_mul(block_tokens));
+    Overlap { slot, gpu_tokens, cpu_tokens, storage_tokens }
+}

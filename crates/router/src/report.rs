@@ -1,0 +1,101 @@
+//! What an operator sees of the fleet and of one choice. Reads; changes nothing.
+
+use std::sync::Arc;
+
+use tito_fleet::{Target, Worker};
+use tito_policy::{Load, PolicyKind};
+use tito_types::{
+    CandidateReport, EngineInfo, EngineReport, GenerateRequest, LoadReport, RouteReport, TargetReport,
+    WorkerReport,
+};
+
+use crate::Route;
+use crate::desk::Desk;
+use crate::view::View;
+
+impl Route {
+    /// Every configured worker, its targets and their load.
+    pub fn workers(&self) -> Vec<WorkerReport> {
+        let snapshot = Arc::clone(&self.shared.fleet.borrow());
+        let mut desk = self.shared.desk();
+        let view = desk.view(&snapshot, &self.shared.blocks);
+        snapshot.workers.iter().map(|worker| worker_report(worker, &view, &desk)).collect()
+    }
+
+    /// Where a request would go now, and why. Nothing is sent, charged or remembered.
+    pub fn explain(&self, request: &GenerateRequest) -> RouteReport {
+        let wish = self.shared.wish(request);
+        let desk = self.shared.desk();
+        let candidates = desk.board.explain(&wish.query(&[]));
+        let policy = desk.board.config().policy;
+        let preview = desk.board.preview(&wish.query(&[]), self.shared.now());
+        drop(desk);
+        let (chosen, reason) = match preview {
+            Ok((worker, rank)) => (Some((worker, rank)), None),
+            Err(refusal) => (None, Some(refusal.to_string())),
+        };
+        RouteReport {
+            policy: policy.word().to_owned(),
+            prompt_tokens: u64::from(wish.prompt_tokens),
+            chosen,
+            reason,
+            candidates: candidates
+                .into_iter()
+                .map(|candidate| CandidateReport {
+                    worker: candidate.worker,
+                    rank: candidate.rank,
+                    overlap_tokens: u64::from(candidate.overlap_tokens),
+                    predicted_tokens: u64::from(candidate.predicted_tokens),
+                    load: load_report(candidate.load),
+                    cost: candidate.cost,
+                    excluded: candidate.unfit.map(|unfit| unfit.to_string()),
+                })
+                .collect(),
+        }
+    }
+
+    /// The policy in force.
+    pub fn policy(&self) -> PolicyKind {
+        self.shared.config.board.policy
+    }
+}
+
+fn worker_report(worker: &Worker, view: &View, desk: &Desk) -> WorkerReport {
+    WorkerReport {
+        id: worker.id.clone(),
+        state: worker.state.word(),
+        reason: worker.state.reason().map(str::to_owned),
+        engine: worker.info.as_deref().map(|info| engine_report(info, worker)),
+        targets: worker.targets.iter().map(|target| target_report(target, view, desk)).collect(),
+    }
+}
+
+fn engine_report(info: &EngineInfo, worker: &Worker) -> EngineReport {
+    EngineReport {
+        version: info.engine_version.clone(),
+        instance: info.instance_id.clone(),
+        models: info.identity.model.names.clone(),
+        adapters: worker.adapters.to_vec(),
+        multimodal: info.identity.model.multimodal,
+        pixels: info.pixels,
+        data_parallel_size: info.identity.parallelism.data,
+    }
+}
+
+fn target_report(target: &Target, view: &View, desk: &Desk) -> TargetReport {
+    let load = view.places.get(&target.id).map(|place| desk.board.load(place.slot)).unwrap_or_default();
+    TargetReport {
+        rank: target.rank,
+        capacity_tokens: target.capacity_tokens,
+        load: load_report(load),
+        index: target.report(),
+    }
+}
+
+fn load_report(load: Load) -> LoadReport {
+    LoadReport {
+        in_flight: load.continuations,
+        prefill_tokens: load.prefill_tokens,
+        decode_tokens: load.decode_tokens,
+    }
+}

@@ -1,0 +1,169 @@
+//! One prompt, as an engine is asked for it and as the index looks it up.
+
+use std::sync::Arc;
+
+use tito_fleet::{Blocks, Target};
+use tito_kv_index::{Prompt, PromptChain};
+use tito_types::{
+    Delivery, KvOptions, Media, MediaFeatures, Modality, Outputs, RequestId, Sampling, Stopping,
+};
+use vllm_proto::generate_request::Prompt as Asked;
+use vllm_proto::media_item::Source;
+use vllm_proto::{
+    GenerateRequest, KvCacheParameters, MediaItem, PreprocessedMediaFeatures, ResponseOptions,
+    StoppingCriteria, TokenIds,
+};
+
+/// Tensors as the mock takes them: one named field of three bytes.
+const KWARGS: &[u8] =
+    b"\x81\xa1x\x82\xa4data\x93\xa5uint8\x91\x03\xc7\x03\x03\0\0\0\xa5field\x92\xa7batched\x81\xabkeep_on_cpu\xc3";
+
+/// A prompt and everything that decides the identity of its blocks.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Ask {
+    pub(crate) tokens: Vec<u32>,
+    pub(crate) salt: Option<&'static str>,
+    pub(crate) adapter: Option<&'static str>,
+    /// By offset, disjoint.
+    pub(crate) media: Vec<Item>,
+    /// Output tokens.
+    pub(crate) output: u32,
+}
+
+/// A media item in a prompt.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Item {
+    pub(crate) modality: Modality,
+    pub(crate) identifier: &'static str,
+    pub(crate) offset: u32,
+    pub(crate) length: u32,
+}
+
+impl Ask {
+    /// Text only, for one token of output.
+    pub(crate) fn text(tokens: impl IntoIterator<Item = u32>) -> Self {
+        Self { tokens: tokens.into_iter().collect(), output: 1, ..Self::default() }
+    }
+
+    pub(crate) fn request(&self) -> GenerateRequest {
+        GenerateRequest {
+            prompt: Some(Asked::TokenIds(TokenIds { ids: self.tokens.clone() })),
+            temperature: Some(0.0),
+            stopping: Some(StoppingCriteria {
+                max_new_tokens: self.output,
+                ignore_eos: true,
+                ..StoppingCriteria::default()
+            }),
+            response: Some(ResponseOptions { output_token_ids: true, ..ResponseOptions::default() }),
+            kv: self.salt.map(|salt| KvCacheParameters {
+                cache_salt: salt.to_owned(),
+                ..KvCacheParameters::default()
+            }),
+            media: self.media.iter().map(Item::wire).collect(),
+            lora_name: self.adapter.unwrap_or_default().to_owned(),
+            ..GenerateRequest::default()
+        }
+    }
+
+    /// The same for the layers that route it.
+    pub(crate) fn routed(&self, delivery: Delivery) -> tito_types::GenerateRequest {
+        tito_types::GenerateRequest {
+            id: RequestId::parse("r").unwrap(),
+            model: self.adapter.unwrap_or("mock").to_owned(),
+            prompt: self.tokens.as_slice().into(),
+            media: self.known_media(),
+            n: 1,
+            sampling: Sampling { temperature: Some(0.0), ..Sampling::default() },
+            stopping: Stopping { max_tokens: Some(self.output), ignore_eos: true, ..Stopping::default() },
+            native_sampling: None,
+            outputs: Outputs::default(),
+            kv: KvOptions { cache_salt: self.salt.map(str::to_owned), ..KvOptions::default() },
+            priority: 0,
+            session: None,
+            rank: None,
+            worker: None,
+            reasoning: None,
+            delivery,
+        }
+    }
+
+    fn known_media(&self) -> Media {
+        match self.media.as_slice() {
+            [] => Media::None,
+            items => Media::Features(items.iter().map(Item::features).collect()),
+        }
+    }
+
+    /// Its blocks as a target's index knows them.
+    pub(crate) fn chain(&self, blocks: &Blocks, target: &Target) -> Vec<u64> {
+        let media = self.known_media();
+        let prompt = Prompt {
+            tokens: &self.tokens,
+            media: &media,
+            adapter: self.adapter.map(|name| (name, target.generations().of(name))),
+            salt: self.salt,
+            block_tokens: target.block_tokens(),
+        };
+        PromptChain::new(blocks.hasher(), prompt).all().to_vec()
+    }
+
+    /// The same prompt with what the engine answered behind it: the next turn's beginning.
+    pub(crate) fn continued(&self, output: &[u32]) -> Self {
+        Self { tokens: [&self.tokens, output].concat(), ..self.clone() }
+    }
+
+    /// Prompts that differ from this one in one thing each.
+    pub(crate) fn strangers(&self) -> Vec<Self> {
+        let mut strangers = vec![
+            Self { salt: if self.salt.is_some() { None } else { Some("another") }, ..self.clone() },
+            Self { adapter: if self.adapter.is_some() { None } else { Some("ad1") }, ..self.clone() },
+        ];
+        let mut changed = self.clone();
+        changed.tokens[0] ^= 1;
+        strangers.push(changed);
+        if let Some(item) = self.media.first() {
+            let others = [Item { identifier: "never sent", ..item.clone() }];
+            strangers.push(Self {
+                media: others.into_iter().chain(self.media[1..].iter().cloned()).collect(),
+                ..self.clone()
+            });
+            strangers.push(Self { media: Vec::new(), ..self.clone() });
+        }
+        strangers
+    }
+}
+
+impl Item {
+    fn wire(&self) -> MediaItem {
+        let modality = match self.modality {
+            Modality::Image => vllm_proto::Modality::Image,
+            Modality::Video => vllm_proto::Modality::Video,
+            Modality::Audio => vllm_proto::Modality::Audio,
+        };
+        let features = PreprocessedMediaFeatures {
+            kwargs: Some(KWARGS.to_vec()),
+            identifier: self.identifier.to_owned(),
+            offset: u64::from(self.offset),
+            length: u64::from(self.length),
+            mm_hash: None,
+            is_embed: Vec::new(),
+        };
+        MediaItem {
+            modality: modality as i32,
+            mime_type: String::new(),
+            uuid: String::new(),
+            source: Some(Source::Features(features)),
+        }
+    }
+
+    fn features(&self) -> MediaFeatures {
+        MediaFeatures {
+            modality: self.modality,
+            identifier: self.identifier.into(),
+            offset: self.offset,
+            length: self.length,
+            is_embed: None,
+            payload: Arc::from(KWARGS),
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Random scenarios: everything that may happen, in any order.
+
+use std::time::Duration;
+
+use tito_mock::{
+    EventEncoding, Fault, FaultSpec, FrameFault, HashAlgorithm, KvStyle, MockConfig, ReplayLayout,
+};
+use tito_types::{KvCounters, Modality};
+use tokio::task::JoinSet;
+
+use crate::ask::{Ask, Item};
+use crate::bench::{Bench, config};
+use crate::random::Random;
+
+/// Scenarios of a normal run.
+const SEEDS: u64 = 32;
+/// Scenarios at a time: most of their time they wait.
+const SIDE_BY_SIDE: usize = 8;
+/// Things that happen in one scenario.
+const STEPS: u32 = 60;
+
+const SALTS: [Option<&str>; 4] = [None, None, Some("one"), Some("two")];
+const ADAPTERS: [Option<&str>; 4] = [None, None, Some("ad1"), Some("ad2")];
+const PICTURES: [&str; 3] = ["picture 1", "picture 2", "picture 3"];
+const MODALITIES: [Modality; 3] = [Modality::Image, Modality::Video, Modality::Audio];
+
+/// One scenario as it runs.
+struct Scenario {
+    random: Random,
+    bench: Bench,
+    configs: Vec<MockConfig>,
+    /// Conversations that can go on.
+    turns: Vec<Ask>,
+    /// Whether something happened that no replay makes good, by mock.
+    damaged: Vec<bool>,
+}
+
+fn random_config(random: &mut Random) -> MockConfig {
+    let style = KvStyle {
+        encoding: random.pick(&[EventEncoding::Map, EventEncoding::Array]),
+        replay: random.pick(&[ReplayLayout::Topic, ReplayLayout::NoTopic]),
+        hash_algorithm: random.pick(&[HashAlgorithm::Sha256, HashAlgorithm::Sha256Cbor]),
+        hash_seed: random.pick(&[None, Some("1"), Some("2")]).map(str::to_owned),
+        whole_digests: random.percent(50),
+    };
+    let mut config = config(style);
+    config.num_gpu_blocks = random.pick(&[18, 24, 200]);
+    config.data_parallel_size = 1 + random.below(2);
+    // As with a real engine, what waits too long for the publisher is lost.
+    let events = config.kv_events.as_mut().unwrap();
+    events.max_queue_size = random.pick(&[2, 1000]);
+    random.pick(&["", "kv"]).clone_into(&mut events.topic);
+    config
+}
+
+impl Scenario {
+    /// Returns what all feeds had counted in the end.
+    async fn run(seed: u64) -> KvCounters {
+        let mut random = Random::new(seed);
+        let configs = vec![random_config(&mut random), random_config(&mut random)];
+        let bench = Bench::start(format!("seed {seed}"), configs.clone()).await;
+        let mut scenario = Self { random, bench, configs, turns: Vec::new(), damaged: vec![false; 2] };
+        for _ in 0..2 {
+            for _ in 0..STEPS / 2 {
+                scenario.step().await;
+            }
+            scenario.verify(seed).await;
+        }
+        scenario.bench.clear_and_check().await;
+        scenario.bench.check().values().fold(KvCounters::default(), |sum, seen| added(sum, seen.counters))
+    }
+
+    async fn verify(&mut self, seed: u64) {
+        self.bench.settle().await;
+        if !self.damaged.contains(&true) {
+            self.bench.until_complete().await;
+        }
+        for ((mock, rank), seen) in self.bench.check() {
+            assert!(
+                seen.complete || self.damaged[mock],
+                "seed {seed}: rank {rank} of mock {mock} is {seen:?}"
+            );
+        }
+    }
+
+    async fn step(&mut self) {
+        let mock = self.random.below(2) as usize;
+        let rank = self.random.below(self.configs[mock].data_parallel_size);
+        match self.random.below(100) {
+            0..72 => {
+                let ask = self.prompt();
+                let output = self.bench.ask(mock, rank, &ask).await;
+                self.remember(ask.continued(&output));
+            }
+            72..78 => {
+                let asks = (0..4).map(|_| (mock, rank, self.prompt())).collect();
+                self.bench.ask_all(asks).await;
+            }
+            78..91 => {
+                let harmless =
+                    [FrameFault::Drop, FrameFault::Duplicate, FrameFault::Reorder, FrameFault::TruncateSeq];
+                let frame = self.random.pick(&harmless);
+                let count = 1 + self.random.below(3);
+                self.bench.fault(mock, rank, frame, count);
+            }
+            91..92 => {
+                self.damaged[mock] = true;
+                self.bench.fault(mock, rank, FrameFault::Corrupt, 1);
+            }
+            92..93 => {
+                self.damaged[mock] = true;
+                self.bench.set(mock, Fault::KvReplaySilent { rank: Some(rank) }, 1);
+                self.bench.fault(mock, rank, FrameFault::Drop, 1);
+            }
+            93..95 => {
+                let delay = Duration::from_millis(u64::from(self.random.below(200)));
+                self.bench.set(mock, Fault::KvReplayDelay { rank: Some(rank), delay }, 1);
+                self.bench.fault(mock, rank, FrameFault::Drop, 1);
+            }
+            95..97 => self.bench.clear(mock).await,
+            97..98 => {
+                // The same process, out of reach for a moment: a new connection reads its whole history.
+                self.bench.handle(mock).add_fault(FaultSpec::new(Fault::Drain)).unwrap();
+                self.bench.reconnect(mock).await;
+            }
+            _ => {
+                self.damaged[mock] = false;
+                self.bench.restart(mock, self.configs[mock].clone()).await;
+            }
+        }
+    }
+
+    fn remember(&mut self, turn: Ask) {
+        if turn.tokens.len() < 200 {
+            self.turns.push(turn);
+        }
+    }
+
+    /// A new prompt that shares its beginning with others, or the next turn of a conversation.
+    fn prompt(&mut self) -> Ask {
+        let random = &mut self.random;
+        let output = 1 + random.below(40);
+        let length = 1 + random.below(200);
+        if !self.turns.is_empty() && random.percent(40) {
+            let turn = &self.turns[random.below(self.turns.len() as u32) as usize];
+            let more = (0..length % 40).map(|_| random.below(800)).collect::<Vec<_>>();
+            return Ask { output: output.min(15), ..turn.continued(&more) };
+        }
+        let (family, own) = (random.below(4), random.below(3));
+        let tokens = (0..length).map(|index| (index * 7 + family + if index > 90 { own } else { 0 }) % 800);
+        let mut ask = Ask { output, ..Ask::text(tokens) };
+        ask.salt = random.pick(&SALTS);
+        ask.adapter = random.pick(&ADAPTERS);
+        let mut from = 0;
+        while random.percent(30) && from + 2 < length {
+            let offset = from + random.below((length - from).min(64));
+            let item_length = 1 + random.below((length - offset).min(40));
+            ask.media.push(Item {
+                modality: random.pick(&MODALITIES),
+                identifier: random.pick(&PICTURES),
+                offset,
+                length: item_length,
+            });
+            from = offset + item_length;
+        }
+        ask
+    }
+}
+
+fn added(one: KvCounters, other: KvCounters) -> KvCounters {
+    KvCounters {
+        batches: one.batches + other.batches,
+        gaps: one.gaps + other.gaps,
+        replays: one.replays + other.replays,
+        duplicates: one.duplicates + other.duplicates,
+        unreadable: one.unreadable + other.unreadable,
+        skipped: one.skipped + other.skipped,
+        restarts: one.restarts + other.restarts,
+    }
+}
+
+fn seeds() -> u64 {
+    #[expect(clippy::disallowed_methods, reason = "how long a test runs is the caller's to say")]
+    let told = std::env::var("TITO_EVENTS_SEEDS");
+    told.map_or(SEEDS, |told| told.parse().expect("TITO_EVENTS_SEEDS is a number"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_anything_in_any_order_the_index_is_the_truth() {
+    let mut running = JoinSet::new();
+    let mut counters = KvCounters::default();
+    for seed in 0..seeds() {
+        if running.len() >= SIDE_BY_SIDE {
+            counters = added(counters, running.join_next().await.unwrap().unwrap());
+        }
+        running.spawn(Scenario::run(seed));
+    }
+    while let Some(ended) = running.join_next().await {
+        counters = added(counters, ended.unwrap());
+    }
+    println!("{counters:?}");
+    let KvCounters { batches, gaps, replays, duplicates, unreadable, skipped, restarts: _ } = counters;
+    assert!([batches, gaps, replays, duplicates, unreadable].iter().all(|&count| count > 0), "{counters:?}");
+    assert_eq!(skipped, 0, "the mock publishes nothing that is to be left out");
+}
