@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 use futures_util::stream;
 use tito_engine::{BoxEngine, Engine, TokenStream};
 use tito_formats::{OpenAiCompletions, VllmGenerate};
-use tito_frontend::{FormatRoute, FrontendConfig, Parts, Route};
+use tito_frontend::{FormatRoute, FrontendConfig, Operator, Parts, Route};
 use tito_runtime::{ShutdownConfig, Tasks, registry, reload};
 use tito_types::{
     Catalog, CatalogModel, Delivery, Delta, EngineError, Extras, Finish, FinishReason, GenerateRequest,
-    PromptOutput,
+    PromptOutput, RouteReport, WorkerReport,
 };
 use tokio::sync::watch;
 
@@ -29,6 +29,26 @@ const REQUESTS_EACH: usize = 4_000;
 /// Threads of the frontend; the name is how their time is found.
 const THREADS: usize = 1;
 const THREAD_NAME: &str = "frontend";
+
+/// Nobody asks it anything.
+struct Silent;
+
+impl Operator for Silent {
+    fn workers(&self) -> Vec<WorkerReport> {
+        Vec::new()
+    }
+
+    fn explain(&self, request: &GenerateRequest) -> RouteReport {
+        let prompt_tokens = request.prompt.len() as u64;
+        RouteReport {
+            policy: String::new(),
+            prompt_tokens,
+            chosen: None,
+            reason: None,
+            candidates: Vec::new(),
+        }
+    }
+}
 
 /// Answers at once: whole, or token by token with a wait between two.
 struct Instantly;
@@ -112,6 +132,7 @@ fn start() -> SocketAddr {
     let model = CatalogModel {
         names: vec!["m".to_owned()],
         source: "m".to_owned(),
+        parent: None,
         max_model_len: 8_192,
         n_max: 8,
         routable: true,
@@ -124,6 +145,7 @@ fn start() -> SocketAddr {
     let (reload_trigger, reload) = reload();
     let parts = Parts {
         engine: BoxEngine::new(Instantly),
+        operator: Arc::new(Silent),
         catalog,
         formats: vec![
             FormatRoute {

@@ -6,21 +6,23 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tito_engine::BoxEngine;
-use tito_formats::{Format, SamplingDefaults};
+use tito_formats::{Format, MediaCache, SamplingDefaults};
 use tito_runtime::{Reload, Shutdown, Tasks};
 use tito_types::Catalog;
 use tokio::sync::{Semaphore, watch};
 
-use crate::Route;
 use crate::budget::Budget;
 use crate::config::{Limits, Timeouts};
 use crate::keys::KeyStore;
 use crate::metrics::{Metrics, RouteMetrics};
+use crate::{Operator, Route};
 
 /// What a frontend is built from besides its configuration.
 pub struct Parts {
     /// Where every request goes.
     pub engine: BoxEngine,
+    /// Who tells operators about the fleet.
+    pub operator: Arc<dyn Operator>,
     /// What can be asked for, as of now.
     pub catalog: watch::Receiver<Arc<Catalog>>,
     /// The generation routes.
@@ -46,6 +48,7 @@ pub struct FormatRoute {
 /// What handlers share.
 pub(crate) struct App {
     pub(crate) engine: BoxEngine,
+    pub(crate) operator: Arc<dyn Operator>,
     pub(crate) catalog: watch::Receiver<Arc<Catalog>>,
     pub(crate) endpoints: Vec<Arc<Endpoint>>,
     pub(crate) shutdown: Shutdown,
@@ -62,6 +65,8 @@ pub(crate) struct App {
     pub(crate) bodies: Arc<Budget>,
     /// Bounds how many large bodies are parsed at a time.
     pub(crate) large_binds: Arc<Semaphore>,
+    /// Payloads of media that clients sent before.
+    pub(crate) media: Arc<MediaCache>,
     /// When the frontend was built, in seconds since the Unix epoch.
     pub(crate) created_unix_seconds: u64,
 }

@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tito_formats::SamplingDefaults;
+use tito_formats::{MEDIA_CACHE_BYTES_MAX, SamplingDefaults};
 
 use crate::error::Error;
 use crate::{keys, server};
@@ -125,6 +125,8 @@ pub struct Limits {
     pub header_bytes: usize,
     /// [`HEADERS_MAX`] by default.
     pub headers: usize,
+    /// [`MEDIA_CACHE_BYTES_MAX`] by default: payloads of media that clients need not send again, in bytes; 0 is none.
+    pub media_cache_bytes: usize,
 }
 
 /// Bounds on how long clients may take.
@@ -164,6 +166,7 @@ impl FrontendConfig {
                 bodies_bytes: BODIES_BYTES_MAX,
                 header_bytes: HEADER_BYTES_MAX,
                 headers: HEADERS_MAX,
+                media_cache_bytes: MEDIA_CACHE_BYTES_MAX,
             },
             timeouts: Timeouts {
                 handshake: HANDSHAKE_TIMEOUT,

@@ -10,6 +10,7 @@ use futures_util::FutureExt;
 use http::header::EXPECT;
 use http::{HeaderMap, HeaderValue, Method};
 use http_body::Body;
+use tito_formats::Scope;
 use tito_types::RequestId;
 use tokio::time::Instant;
 use tracing::debug;
@@ -31,6 +32,8 @@ pub(crate) struct Arrival {
     pub(crate) id: RequestId,
     /// Whether the id is the client's: then it beats one in the body.
     pub(crate) id_from_client: bool,
+    /// Whose media the client may name: those that came with its key.
+    pub(crate) scope: Scope,
 }
 
 impl Arrival {
@@ -38,7 +41,7 @@ impl Arrival {
         let started = Instant::now();
         let given = headers.get(X_REQUEST_ID).and_then(|value| RequestId::parse(value.to_str().ok()?).ok());
         let id_from_client = given.is_some();
-        Self { started, id: given.unwrap_or_else(fresh_id), id_from_client }
+        Self { started, id: given.unwrap_or_else(fresh_id), id_from_client, scope: Scope::SHARED }
     }
 }
 
@@ -49,15 +52,16 @@ fn fresh_id() -> RequestId {
 
 /// Lets a request through to its route, or answers it here. Every reply leaves with an id.
 pub(crate) async fn front_door(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
-    let arrival = Arrival::new(request.headers());
+    let mut arrival = Arrival::new(request.headers());
     let (route, generation) = app.route_of(request.uri().path());
     let admitted = admit(&app, (!generation).then_some(route), &request);
     // The generation handler counts what it gets; all else is counted here.
     let counted_inside = generation && request.method() == Method::POST && admitted.is_ok();
     note_unread_body(&request);
+    arrival.scope = admitted.as_ref().copied().unwrap_or_default();
     request.extensions_mut().insert(arrival.clone());
     let mut response = match admitted {
-        Ok(()) => AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|panic| {
+        Ok(_) => AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|panic| {
             app.tasks.report_panic("request", panic.as_ref());
             turn_away(Door::Bug)
         }),
@@ -85,8 +89,9 @@ fn turn_away(door: Door) -> Response {
     rescue(&Failure::Door(door)).into_response()
 }
 
-/// The cheap checks, in the order of their answers: nothing is said about routes to those without a key.
-fn admit(app: &App, built_in: Option<Route>, request: &Request) -> Result<(), Door> {
+/// The cheap checks, in the order of their answers: nothing is said about routes to those without a key. Whoever
+/// passes has a scope.
+fn admit(app: &App, built_in: Option<Route>, request: &Request) -> Result<Scope, Door> {
     let headers = request.headers();
     let header_bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     if headers.len() > app.limits.headers || header_bytes > app.limits.header_bytes {
@@ -102,19 +107,21 @@ fn admit(app: &App, built_in: Option<Route>, request: &Request) -> Result<(), Do
             | Route::Model
             | Route::OpenApi
             | Route::Version
+            | Route::Workers
+            | Route::DebugRoute
             | Route::Unknown,
         )
         | None => false,
     };
+    let mut scope = Scope::SHARED;
     if !open {
         let verdict = app.keys.judge(headers);
         app.metrics.key_refused(verdict);
-        if verdict != Verdict::Granted {
-            return Err(Door::Key);
-        }
+        let Verdict::Granted(granted) = verdict else { return Err(Door::Key) };
+        scope = granted;
     }
     let expects_other = |value: &HeaderValue| !value.as_bytes().eq_ignore_ascii_case(b"100-continue");
-    if headers.get(EXPECT).is_some_and(expects_other) { Err(Door::Expect) } else { Ok(()) }
+    if headers.get(EXPECT).is_some_and(expects_other) { Err(Door::Expect) } else { Ok(scope) }
 }
 
 /// Until someone has read the body, its connection must not be closed in the client's face.

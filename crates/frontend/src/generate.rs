@@ -2,13 +2,17 @@
 
 mod bind;
 mod body;
+mod dry_run;
 mod h2;
 mod headers;
 mod sse;
 mod unary;
 
+pub(crate) use dry_run::dry_run;
+
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
 use http::header::{CONNECTION, HeaderName};
@@ -20,9 +24,10 @@ use tito_types::EngineError;
 
 use crate::app::{App, Endpoint};
 use crate::door::Arrival;
+use crate::placement;
 use crate::record::Record;
 use crate::reply::X_REQUEST_ID;
-use crate::status::Failure;
+use crate::status::{Door, Failure};
 
 /// Lists the request fields that were neither used nor refused.
 const X_TITO_IGNORED: HeaderName = HeaderName::from_static("x-tito-ignored");
@@ -42,7 +47,7 @@ pub(crate) async fn handle(app: Arc<App>, endpoint: Arc<Endpoint>, request: Requ
         }
         return response;
     }
-    let bound = match receive(&app, &endpoint, &arrival, &record, &parts, body).await {
+    let bound = match understand(&app, &endpoint, &arrival, &mut record, &parts, body).await {
         Ok(bound) => bound,
         Err(failure) => return record.refuse(&failure),
     };
@@ -60,19 +65,29 @@ pub(crate) async fn handle(app: Arc<App>, endpoint: Arc<Endpoint>, request: Requ
 }
 
 /// Reads and understands a request. Nothing is spent on it until this has succeeded.
-async fn receive(
+async fn understand(
     app: &Arc<App>,
     endpoint: &Arc<Endpoint>,
     arrival: &Arrival,
-    record: &Record,
+    record: &mut Record,
     parts: &Parts,
-    body: axum::body::Body,
+    body: Body,
 ) -> Result<Bound, Failure> {
-    headers::check_content(&parts.headers).map_err(Failure::Door)?;
-    let routing = headers::Routing::read(&parts.headers).map_err(Failure::Door)?;
-    let body = body::read(app, parts, body).await.map_err(Failure::Door)?;
+    record.explain(placement::asked(&parts.headers).map_err(Failure::Door)?);
+    let (routing, body) = receive(app, parts, body).await.map_err(Failure::Door)?;
     record.received(body.bytes.len());
     bind::Work::new(app, endpoint, arrival, routing, body).run(app).await
+}
+
+/// Reads all of a request, and understands its headers.
+async fn receive(
+    app: &Arc<App>,
+    parts: &Parts,
+    body: Body,
+) -> Result<(headers::Routing, body::Received), Door> {
+    headers::check_content(&parts.headers)?;
+    let routing = headers::Routing::read(&parts.headers)?;
+    Ok((routing, body::read(app, parts, body).await?))
 }
 
 /// The paths, separated by commas; what does not fit is left out, and said to be.

@@ -11,6 +11,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
+use tito_formats::Scope;
 use tito_runtime::{Chain, Reload, Tasks};
 use tokio::sync::watch;
 use tracing::{error, info};
@@ -35,8 +36,8 @@ pub(crate) struct KeyRing(Vec<Hash>);
 /// What a presented key is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The request may go on.
-    Granted,
+    /// The request may go on, in the scope of its key.
+    Granted(Scope),
     /// No key was presented.
     Missing,
     /// The key is not ours.
@@ -86,7 +87,7 @@ impl KeyRing {
     /// Judges the headers of a request. Takes the same time whichever key matches, or none.
     pub(crate) fn judge(&self, headers: &HeaderMap) -> Verdict {
         if self.0.is_empty() {
-            return Verdict::Granted;
+            return Verdict::Granted(Scope::SHARED);
         }
         let presented = [bearer(headers), headers.get("x-api-key").map(HeaderValue::as_bytes)];
         let mut verdict = Verdict::Missing;
@@ -94,7 +95,7 @@ impl KeyRing {
             let hash: Hash = Sha256::digest(key).into();
             let known = self.0.iter().fold(Choice::from(0), |known, ours| known | ours.ct_eq(&hash));
             if bool::from(known) {
-                return Verdict::Granted;
+                return Verdict::Granted(Scope::of_key(hash));
             }
             verdict = Verdict::Wrong;
         }

@@ -18,6 +18,8 @@ mod keys;
 mod metrics;
 mod models;
 mod openapi;
+mod operator;
+mod placement;
 mod record;
 mod reply;
 mod route;
@@ -32,6 +34,7 @@ pub use config::{
     KeyConfig, Limits, Secret, Timeouts, TlsConfig,
 };
 pub use error::{Error, KeyError, TlsError};
+pub use operator::Operator;
 pub use route::Route;
 pub use server::{Exit, Frontend};
 

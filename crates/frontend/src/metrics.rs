@@ -126,7 +126,7 @@ impl Metrics {
 
     pub(crate) fn key_refused(&self, verdict: Verdict) {
         let reason = match verdict {
-            Verdict::Granted => return,
+            Verdict::Granted(_) => return,
             Verdict::Missing => KeyReason::Missing,
             Verdict::Wrong => KeyReason::Wrong,
         };

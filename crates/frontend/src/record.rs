@@ -9,6 +9,7 @@ use std::time::Duration;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode};
 use prometheus_client::metrics::gauge::Gauge;
+use tito_engine::Places;
 use tito_formats::{Bound, Usage};
 use tito_runtime::{Chain, Stage};
 use tito_types::{Delta, EngineError, RequestId};
@@ -18,6 +19,7 @@ use tracing::{error, info, warn};
 use crate::app::{App, Endpoint};
 use crate::door::Arrival;
 use crate::metrics::Delivery;
+use crate::placement::{self, X_TITO_ROUTE};
 use crate::reply::X_REQUEST_ID;
 use crate::status::{ApiError, Code, Door, Failure, rescue};
 
@@ -31,6 +33,10 @@ pub(crate) struct Record {
     id: RequestId,
     model: Option<String>,
     delivery: Delivery,
+    /// Where its prompts were sent.
+    places: Places,
+    /// Whether the client wants to know.
+    explain: bool,
     first_token_after: Option<Duration>,
     last_token: Option<Instant>,
     usage: Usage,
@@ -63,6 +69,8 @@ impl Record {
             id: arrival.id.clone(),
             model: None,
             delivery: Delivery::Unary,
+            places: Places::default(),
+            explain: false,
             first_token_after: None,
             last_token: None,
             usage: Usage::default(),
@@ -81,6 +89,21 @@ impl Record {
     /// The request's id, ready for a header.
     pub(crate) fn id_header(&self) -> HeaderValue {
         HeaderValue::from_str(self.id.as_str()).expect("a request id is visible ASCII")
+    }
+
+    /// Whether the reply says where the request was sent.
+    pub(crate) fn explain(&mut self, explain: bool) {
+        self.explain = explain;
+    }
+
+    /// The request was sent, or will be: `places` knows where as soon as anyone does.
+    pub(crate) fn placed(&mut self, places: &Places) {
+        self.places = places.clone();
+    }
+
+    /// Where the request was sent, ready for a header, for a client that wants to know.
+    pub(crate) fn route_header(&self) -> Option<HeaderValue> {
+        self.explain.then(|| placement::header(&self.places)).flatten()
     }
 
     /// Times one delta.
@@ -153,9 +176,10 @@ impl Record {
     pub(crate) fn refuse(mut self, failure: &Failure) -> Response {
         let told = self.rescue(failure);
         self.end(told.status, Some(told.code));
-        let id = self.id_header();
         let mut response = told.into_response();
-        response.headers_mut().insert(X_REQUEST_ID, id);
+        let headers = response.headers_mut();
+        headers.insert(X_REQUEST_ID, self.id_header());
+        headers.extend(self.route_header().map(|value| (X_TITO_ROUTE, value)));
         response
     }
 
@@ -165,6 +189,7 @@ impl Record {
             return;
         }
         let metrics = &self.endpoint.metrics;
+        let place = self.places.only();
         let elapsed = self.started.elapsed();
         self.app.metrics.request_ended(self.endpoint.route, status, code);
         metrics.duration.observe(elapsed);
@@ -176,6 +201,8 @@ impl Record {
             request = self.id.as_str(),
             route = self.endpoint.route.as_str(),
             model = self.model.as_deref(),
+            worker = place.as_ref().map(|place| place.worker.as_str()),
+            rank = place.as_ref().and_then(|place| place.rank),
             status = status.as_u16(),
             code = code.map(Code::as_str),
             prompt_tokens = self.usage.prompt_tokens,

@@ -21,12 +21,16 @@ pub enum Route {
     OpenApi,
     /// The release.
     Version,
+    /// The workers.
+    Workers,
+    /// Where a request would go.
+    DebugRoute,
     /// Anything else.
     Unknown,
 }
 
-/// Every built-in path. What the formats add is in [`FormatRoute`](crate::FormatRoute).
-pub(crate) const BUILT_IN: [(&str, Route); 12] = [
+/// Every built-in path; [`Route::DebugRoute`] takes POST, the others GET. What the formats add is in [`FormatRoute`](crate::FormatRoute).
+pub(crate) const BUILT_IN: [(&str, Route); 14] = [
     ("/v1/models", Route::Models),
     ("/v1/models/{*id}", Route::Model),
     ("/live", Route::Live),
@@ -39,6 +43,8 @@ pub(crate) const BUILT_IN: [(&str, Route); 12] = [
     ("/metrics", Route::Metrics),
     ("/openapi.json", Route::OpenApi),
     ("/version", Route::Version),
+    ("/workers", Route::Workers),
+    ("/debug/route", Route::DebugRoute),
 ];
 
 impl Route {
@@ -63,6 +69,8 @@ impl Route {
             Self::Metrics => "metrics",
             Self::OpenApi => "openapi",
             Self::Version => "version",
+            Self::Workers => "workers",
+            Self::DebugRoute => "debug_route",
             Self::Unknown => "unknown",
         }
     }

@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::door::front_door;
 use crate::route::{BUILT_IN, Route};
 use crate::status::{Door, Failure, rescue};
-use crate::{generate, health, models, openapi};
+use crate::{generate, health, models, openapi, operator};
 
 const OPENMETRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
@@ -35,6 +35,8 @@ pub(crate) fn router(app: &Arc<App>, registry: &Arc<Registry>) -> Router {
             }),
             Route::OpenApi => get(openapi::document),
             Route::Version => get(openapi::version),
+            Route::Workers => get(operator::workers),
+            Route::DebugRoute => post(generate::dry_run),
             Route::Generate | Route::Completions | Route::Unknown => continue,
         };
         router = router.route(path, handler);

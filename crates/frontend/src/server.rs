@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use prometheus_client::registry::Registry;
+use tito_formats::MediaCache;
 use tito_runtime::Stage;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
@@ -63,6 +64,7 @@ impl FrontendConfig {
         });
         let app = App {
             engine: parts.engine,
+            operator: parts.operator,
             catalog: parts.catalog,
             endpoints: endpoints.collect(),
             shutdown: parts.shutdown,
@@ -76,6 +78,7 @@ impl FrontendConfig {
             metrics_open: self.keys.metrics_open,
             bodies: Budget::new(self.limits.bodies_bytes.max(self.limits.body_bytes)),
             large_binds: Arc::new(Semaphore::new(LARGE_BINDS_MAX)),
+            media: Arc::new(MediaCache::new(self.limits.media_cache_bytes)),
             created_unix_seconds: now_unix_seconds(),
             metrics,
         };

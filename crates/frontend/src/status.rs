@@ -145,6 +145,7 @@ fn refused(refusal: &Refusal) -> ApiError {
         RefusalKind::Invalid => ApiError::invalid(Code::InvalidValue, message),
         RefusalKind::ContextLength => ApiError::invalid(Code::ContextLengthExceeded, message),
         RefusalKind::NotExpressible => ApiError::invalid(Code::UnsupportedParameter, message),
+        RefusalKind::MediaNotCached => ApiError::invalid(Code::MediaNotCached, message),
         RefusalKind::UnknownModel => {
             ApiError::new(StatusCode::NOT_FOUND, Kind::NotFound, Code::ModelNotFound, message)
         }

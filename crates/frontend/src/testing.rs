@@ -22,6 +22,7 @@ use tower::ServiceExt;
 use crate::{Exit, FormatRoute, Frontend, FrontendConfig, Parts, Route};
 
 pub(crate) mod engines;
+pub(crate) mod operator;
 pub(crate) mod raw;
 pub(crate) mod toy;
 
@@ -62,6 +63,7 @@ pub(crate) async fn setup_with(
     let format = |path, route| FormatRoute { path, route, format: Box::new(toy::Toy) };
     let parts = Parts {
         engine: BoxEngine::new(engine),
+        operator: Arc::new(operator::ToyOperator),
         catalog: catalog_view,
         formats: vec![
             format("/inference/v1/generate", Route::Generate),
@@ -82,6 +84,7 @@ pub(crate) fn one_model() -> Catalog {
     let model = CatalogModel {
         names: vec!["toy".to_owned(), "org/alias".to_owned()],
         source: "org/toy".to_owned(),
+        parent: None,
         max_model_len: 64,
         n_max: 4,
         routable: true,

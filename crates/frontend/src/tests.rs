@@ -7,6 +7,8 @@ mod disconnect;
 mod h2;
 mod keys;
 mod limits;
+mod media;
+mod operator;
 mod shutdown;
 mod streaming;
 mod tls;

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use tito_formats::{BindContext, Bound, Refusal, SamplingDefaults};
+use tito_formats::{BindContext, Bound, MediaCache, Refusal, SamplingDefaults, Scope};
 use tito_types::{Catalog, RequestId};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +19,8 @@ pub(super) struct Work {
     id: RequestId,
     id_from_client: bool,
     routing: Routing,
+    media: Arc<MediaCache>,
+    scope: Scope,
     sampling_defaults: SamplingDefaults,
     strict: bool,
     body: Received,
@@ -38,6 +40,8 @@ impl Work {
             id: arrival.id.clone(),
             id_from_client: arrival.id_from_client,
             routing,
+            media: Arc::clone(&app.media),
+            scope: arrival.scope,
             sampling_defaults: app.sampling_defaults,
             strict: app.strict,
             body,
@@ -76,6 +80,9 @@ impl Work {
             fresh_id: self.id,
             session: self.routing.session.as_deref(),
             rank: self.routing.rank,
+            worker: self.routing.worker.as_ref(),
+            media: &self.media,
+            scope: self.scope,
             now_unix_seconds: now_unix_seconds(),
             sampling_defaults: self.sampling_defaults,
             strict: self.strict,

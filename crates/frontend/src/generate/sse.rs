@@ -19,6 +19,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::{DELIVERED, h2};
 use crate::app::App;
+use crate::placement::X_TITO_ROUTE;
 use crate::record::Record;
 use crate::status::{Code, Failure};
 
@@ -40,6 +41,8 @@ pub(super) async fn respond(app: &Arc<App>, bound: Bound, mut record: Record, ve
             return record.refuse(&Failure::Engine(error));
         }
     };
+    record.placed(stream.places());
+    let route = record.route_header();
     let events = Events {
         stream: Some(stream),
         exchange: bound.exchange,
@@ -53,6 +56,7 @@ pub(super) async fn respond(app: &Arc<App>, bound: Bound, mut record: Record, ve
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    headers.extend(route.map(|value| (X_TITO_ROUTE, value)));
     h2::guard(app, response, version)
 }
 

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use axum::response::Response;
-use http::Version;
+use http::{HeaderValue, Version};
 use tito_engine::{TokenStream, open};
 use tito_formats::{Bound, Exchange, Segments};
 use tito_types::{EngineError, GenerateRequest};
@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use super::{DELIVERED, h2};
 use crate::app::App;
+use crate::placement::X_TITO_ROUTE;
 use crate::record::Record;
 use crate::reply;
 use crate::status::{Door, Failure, rescue};
@@ -21,14 +22,19 @@ pub(super) async fn respond(app: &Arc<App>, bound: Bound, record: Record, versio
     let (sender, reply) = oneshot::channel();
     app.tasks.spawn_owned("generate", generate(Arc::clone(app), bound, record, sender));
     match reply.await {
-        Ok(Ok(segments)) => h2::guard(app, reply::segments(segments), version),
+        Ok(Ok((segments, route))) => {
+            let mut response = reply::segments(segments);
+            response.headers_mut().extend(route.map(|value| (X_TITO_ROUTE, value)));
+            h2::guard(app, response, version)
+        }
         Ok(Err(response)) => response,
         // The task is gone without a word: it panicked, which was logged there.
         Err(_) => axum::response::IntoResponse::into_response(rescue(&Failure::Door(Door::Bug))),
     }
 }
 
-type Reply = Result<Segments, Response>;
+/// The body, and where it came from for those who asked.
+type Reply = Result<(Segments, Option<HeaderValue>), Response>;
 
 async fn generate(app: Arc<App>, bound: Bound, record: Record, mut reply: oneshot::Sender<Reply>) {
     let mut work = Work { exchange: bound.exchange, record };
@@ -44,7 +50,7 @@ async fn generate(app: Arc<App>, bound: Bound, record: Record, mut reply: onesho
         Ok(segments) => {
             record.sent(segments.len());
             record.end(DELIVERED, None);
-            Ok(segments)
+            Ok((segments, record.route_header()))
         }
         Err(error) => Err(record.refuse(&Failure::Engine(error))),
     };
@@ -60,6 +66,7 @@ struct Work {
 impl Work {
     async fn run(&mut self, app: &App, requests: Vec<GenerateRequest>) -> Result<Segments, EngineError> {
         let mut stream = open(&app.engine, requests).await?;
+        self.record.placed(stream.places());
         while let Some(delta) = TokenStream::next(&mut stream).await {
             let delta = delta?;
             self.record.delta(&delta);

@@ -22,14 +22,15 @@ fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
 #[test]
 fn a_key_is_taken_from_either_header() {
     let ring = read(&config(&["alpha", "beta"], None)).unwrap();
+    let granted = |key: &str| Verdict::Granted(Scope::of_key(Sha256::digest(key).into()));
     for (pairs, expected) in [
         (vec![], Verdict::Missing),
-        (vec![("authorization", "Bearer alpha")], Verdict::Granted),
-        (vec![("authorization", "bearer beta")], Verdict::Granted),
-        (vec![("authorization", "BEARER  beta")], Verdict::Granted),
-        (vec![("x-api-key", "beta")], Verdict::Granted),
-        (vec![("authorization", "Bearer wrong"), ("x-api-key", "alpha")], Verdict::Granted),
-        (vec![("authorization", "Basic abc"), ("x-api-key", "alpha")], Verdict::Granted),
+        (vec![("authorization", "Bearer alpha")], granted("alpha")),
+        (vec![("authorization", "bearer beta")], granted("beta")),
+        (vec![("authorization", "BEARER  beta")], granted("beta")),
+        (vec![("x-api-key", "beta")], granted("beta")),
+        (vec![("authorization", "Bearer wrong"), ("x-api-key", "alpha")], granted("alpha")),
+        (vec![("authorization", "Basic abc"), ("x-api-key", "alpha")], granted("alpha")),
         (vec![("authorization", "Basic alpha")], Verdict::Missing),
         (vec![("authorization", "alpha")], Verdict::Missing),
         (vec![("authorization", "Bearer")], Verdict::Missing),
@@ -46,7 +47,7 @@ fn a_key_is_taken_from_either_header() {
 #[test]
 fn without_keys_everyone_may_ask() {
     let ring = read(&config(&[], None)).unwrap();
-    assert_eq!(ring.judge(&HeaderMap::new()), Verdict::Granted);
+    assert_eq!(ring.judge(&HeaderMap::new()), Verdict::Granted(Scope::SHARED));
 }
 
 #[track_caller]

@@ -21,7 +21,7 @@ fn everything() -> String {
     metrics.request_ended(Route::Generate, bug.status, Some(bug.code));
     metrics.disconnected(Delivery::Unary);
     metrics.disconnected(Delivery::Stream);
-    for verdict in [Verdict::Granted, Verdict::Missing, Verdict::Wrong] {
+    for verdict in [Verdict::Granted(tito_formats::Scope::SHARED), Verdict::Missing, Verdict::Wrong] {
         metrics.key_refused(verdict);
     }
     metrics.keys().reloaded();

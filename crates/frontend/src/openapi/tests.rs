@@ -14,7 +14,10 @@ fn document() -> Value {
 
 #[test]
 fn every_route_is_described_and_nothing_else() {
-    let built_in = BUILT_IN.map(|(path, _)| format!("GET {}", path.replace("{*", "{")));
+    let built_in = BUILT_IN.map(|(path, route)| {
+        let method = if route == Route::DebugRoute { "POST" } else { "GET" };
+        format!("{method} {}", path.replace("{*", "{"))
+    });
     let formats = ["POST /inference/v1/generate", "POST /v1/completions"].map(str::to_owned);
     let served: BTreeSet<String> = built_in.into_iter().chain(formats).collect();
     let document = document();
@@ -68,7 +71,13 @@ fn lookup<'a>(document: &'a Value, schema: &str, path: &str) -> Option<&'a Value
     };
     let mut value = &document["components"]["schemas"][schema];
     for name in path.split('.') {
-        value = follow(value)?["properties"].get(name)?;
+        let (name, element) = name.strip_suffix("[]").map_or((name, false), |name| (name, true));
+        let object = follow(value)?;
+        let any = (name == "*").then(|| &object["additionalProperties"]);
+        value = any.or_else(|| object["properties"].get(name))?;
+        if element {
+            value = follow(value)?.get("items")?;
+        }
     }
     follow(value)
 }

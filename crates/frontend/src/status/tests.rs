@@ -27,6 +27,7 @@ fn failures() -> Vec<Failure> {
         RefusalKind::Invalid,
         RefusalKind::ContextLength,
         RefusalKind::NotExpressible,
+        RefusalKind::MediaNotCached,
         RefusalKind::UnknownModel,
         RefusalKind::ModelUnavailable,
     ];
@@ -84,6 +85,7 @@ fn each_refusal_has_its_status_and_keeps_its_words() {
         (RefusalKind::Invalid, 400, "invalid_value"),
         (RefusalKind::ContextLength, 400, "context_length_exceeded"),
         (RefusalKind::NotExpressible, 400, "unsupported_parameter"),
+        (RefusalKind::MediaNotCached, 400, "media_not_cached"),
         (RefusalKind::UnknownModel, 404, "model_not_found"),
         (RefusalKind::ModelUnavailable, 503, "model_unavailable"),
     ] {

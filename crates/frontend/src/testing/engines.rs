@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use futures_util::{Stream, StreamExt, stream};
 use tito_engine::fake::{Fake, Script, last, tokens};
 use tito_engine::{Engine, TokenStream};
-use tito_types::{Delta, EngineError, GenerateRequest};
+use tito_types::{Delta, EngineError, GenerateRequest, Placement, WorkerId};
 use tokio::sync::{mpsc, oneshot};
 
 /// Answers every request with `items`.
@@ -48,6 +48,18 @@ impl Engine for Held {
         self.accepted.send(Accepted { deltas, dropped }).expect("the test listens");
         let items = stream::unfold(items, async |mut items| Some((items.recv().await?, items)));
         Ok(TokenStream::new(request.n, items).hold(guard))
+    }
+}
+
+/// Sends a request to the worker whose name is its first token.
+pub(crate) struct Placed<E>(pub(crate) E);
+
+impl<E: Engine> Engine for Placed<E> {
+    async fn generate(&self, request: GenerateRequest) -> Result<TokenStream, EngineError> {
+        let (worker, rank) = (WorkerId::new(&format!("w{}", request.prompt[0])), request.rank);
+        let prompt_tokens = request.prompt.len() as u64;
+        let place = Placement { worker, rank, prompt_tokens, overlap_tokens: 16, predicted_tokens: 32 };
+        Ok(self.0.generate(request).await?.placed(place))
     }
 }
 

@@ -77,6 +77,7 @@ fn request(
         priority: 0,
         session: context.session.map(str::to_owned),
         rank: context.rank,
+        worker: context.worker.cloned(),
         reasoning: None,
         delivery: if stream { Delivery::Deltas } else { Delivery::Whole },
     })

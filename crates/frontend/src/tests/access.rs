@@ -6,7 +6,7 @@ use tito_engine::fake::tokens;
 use tito_types::{EngineError, WorkerId};
 use tracing::subscriber::set_default;
 
-use crate::testing::engines::{held, quick, scripted};
+use crate::testing::engines::{Placed, held, quick, scripted};
 use crate::testing::{bytes_of, get, post, setup, setup_with};
 use crate::{KeyConfig, Secret};
 
@@ -60,7 +60,30 @@ async fn a_request_leaves_one_line_with_what_it_was_and_cost() {
     ] {
         assert!(text.contains(part), "no {part} in {text}");
     }
-    assert!(!text.contains("code=") && !text.contains("31337"), "{text}");
+    for part in ["code=", "31337", "worker=", "rank="] {
+        assert!(!text.contains(part), "{part} in {text}");
+    }
+}
+
+#[tokio::test]
+async fn the_line_names_the_worker_and_rank_of_a_single_prompt() {
+    for (body, worker, rank) in [
+        (r#"{"prompts":[[7]]}"#, true, true),
+        (r#"{"prompts":[[7]],"stream":true}"#, true, false),
+        (r#"{"prompts":[[7],[8]]}"#, false, true),
+    ] {
+        let lines = Lines::default();
+        let _capturing = lines.capture();
+        let setup = setup(Placed(quick())).await;
+        let mut request = post("/v1/completions", body);
+        if rank {
+            request.headers_mut().insert("x-data-parallel-rank", "2".parse().unwrap());
+        }
+        bytes_of(setup.ask(request).await).await;
+        let text = lines.text();
+        let found = (text.contains(r#" worker="w7" "#), text.contains(" rank=2 "));
+        assert_eq!(found, (worker, worker && rank), "{body}: {text}");
+    }
 }
 
 #[tokio::test]

@@ -29,7 +29,7 @@ async fn once_a_key_is_set_every_route_but_health_needs_one() {
     let setup = setup_with(quick(), |config| config.keys = keys(&["alpha", "beta"])).await.unwrap();
     let delete = || Request::builder().method(Method::DELETE).uri("/v1/models").body(Body::empty()).unwrap();
     let options = || Request::builder().method(Method::OPTIONS).uri("/metrics").body(Body::empty()).unwrap();
-    let guarded: [(Make, u16); 8] = [
+    let guarded: [(Make, u16); 10] = [
         (|| post("/inference/v1/generate", "{}"), 200),
         (|| post("/v1/completions", "{}"), 200),
         (|| get("/v1/models"), 200),
@@ -37,6 +37,8 @@ async fn once_a_key_is_set_every_route_but_health_needs_one() {
         (|| get("/metrics"), 200),
         (|| get("/openapi.json"), 200),
         (|| get("/version"), 200),
+        (|| get("/workers"), 200),
+        (|| post("/debug/route", "{}"), 200),
         (|| get("/nowhere"), 404),
     ];
     for (request, status) in guarded {
@@ -55,8 +57,8 @@ async fn once_a_key_is_set_every_route_but_health_needs_one() {
     }
     let text = metrics_text(&setup.registry);
     for line in [
-        r#"frontend_auth_failures_total{reason="missing"} 10"#,
-        r#"frontend_auth_failures_total{reason="wrong"} 8"#,
+        r#"frontend_auth_failures_total{reason="missing"} 12"#,
+        r#"frontend_auth_failures_total{reason="wrong"} 10"#,
         r#"frontend_requests_total{route="generate",status="4xx",code="invalid_api_key"} 2"#,
     ] {
         assert!(text.contains(line), "no {line} in {text}");

@@ -39,6 +39,38 @@ fn session_and_rank_are_read_or_refused_by_name() {
 }
 
 #[test]
+fn a_worker_is_pinned_by_name() {
+    let worker = |name: &str| Routing::read(&headers(&[(WORKER, name)]));
+    let long = "w".repeat(WORKER_CHARS_MAX);
+    for name in ["w1", "vllm://gpu-7.test:50051", &long] {
+        assert_eq!(worker(name).unwrap().worker.unwrap().as_str(), name);
+    }
+    for bad in ["", "two words", "é", &format!("{long}w")] {
+        assert!(matches!(worker(bad), Err(Door::Header { name: WORKER, .. })), "{bad:?}");
+    }
+}
+
+#[test]
+fn a_header_may_be_repeated_but_not_with_another_value() {
+    for name in SESSION.into_iter().chain([RANK, WORKER]) {
+        let read = |values: [&'static str; 2]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(name, HeaderValue::from_static(value));
+            }
+            Routing::read(&headers)
+        };
+        assert!(read(["7", "7"]).is_ok(), "{name}");
+        let Err(Door::Header { name: blamed, .. }) = read(["7", "8"]) else { panic!("{name}") };
+        assert_eq!(blamed, name);
+    }
+    let mut later = headers(&[("x-session-id", "s")]);
+    later.append("x-smg-routing-key", HeaderValue::from_static("a"));
+    later.append("x-smg-routing-key", HeaderValue::from_static("b"));
+    assert!(Routing::read(&later).is_err(), "a name that is not read must still be consistent");
+}
+
+#[test]
 fn a_body_must_be_json_by_its_own_account() {
     for (content_type, accepted) in [
         ("application/json", true),
@@ -73,8 +105,8 @@ fn a_compressed_body_is_refused() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in vec(any::<u8>(), 0..300), at in 0usize..6) {
-        let name = [SESSION[0], SESSION[1], SESSION[2], RANK, "content-type", "content-encoding"][at];
+    fn any_bytes_are_read_or_refused(bytes in vec(any::<u8>(), 0..300), at in 0usize..7) {
+        let name = [SESSION[0], SESSION[1], SESSION[2], RANK, WORKER, "content-type", "content-encoding"][at];
         let Ok(value) = HeaderValue::from_bytes(&bytes) else { return Ok(()) };
         let headers = HeaderMap::from_iter([(HeaderName::from_static(name), value)]);
         if let Ok(Routing { session: Some(session), .. }) = Routing::read(&headers) {

@@ -1,0 +1,52 @@
+use tito_types::{
+    CandidateReport, GenerateRequest, IndexReport, KvCounters, LoadReport, RouteReport, TargetReport,
+    WorkerId, WorkerReport,
+};
+
+use crate::Operator;
+
+/// One worker `w`; a request goes to the rank it pins, or nowhere.
+pub(crate) struct ToyOperator;
+
+impl Operator for ToyOperator {
+    fn workers(&self) -> Vec<WorkerReport> {
+        let index = IndexReport {
+            state: "off",
+            reason: Some("it publishes no events".to_owned()),
+            block_tokens: 16,
+            blocks: [0; 3],
+            media_inexact: None,
+            counters: KvCounters::default(),
+        };
+        let target = TargetReport { rank: 0, capacity_tokens: 64, load: LoadReport::default(), index };
+        vec![WorkerReport {
+            id: WorkerId::new("w"),
+            state: "ready",
+            reason: None,
+            engine: None,
+            targets: vec![target],
+        }]
+    }
+
+    fn explain(&self, request: &GenerateRequest) -> RouteReport {
+        let worker = WorkerId::new("w");
+        let chosen = request.rank.map(|rank| (worker.clone(), rank));
+        let reason = chosen.is_none().then(|| "nothing is pinned".to_owned());
+        let candidate = CandidateReport {
+            worker,
+            rank: request.rank.unwrap_or(0),
+            overlap_tokens: 0,
+            predicted_tokens: 0,
+            load: LoadReport::default(),
+            cost: request.prompt.len() as f64,
+            excluded: None,
+        };
+        RouteReport {
+            policy: "toy".to_owned(),
+            prompt_tokens: request.prompt.len() as u64,
+            chosen,
+            reason,
+            candidates: vec![candidate],
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What a replay found. Plain numbers, ready to print.
+
+use serde::Serialize;
+
+/// A trace under several policies.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// Simulated workers.
+    pub workers: u32,
+    /// Requests of the trace.
+    pub requests: u64,
+    /// Their prompt tokens.
+    pub prompt_tokens: u64,
+    /// Tokens they generate.
+    pub output_tokens: u64,
+    /// From the first arrival to the last, as replayed.
+    pub seconds: f64,
+    /// Share of prompt tokens that one cache which never forgets finds: the most that is possible.
+    pub one_cache_hit_rate: f64,
+    /// One entry per policy.
+    pub policies: Vec<PolicyReport>,
+}
+
+/// A trace under one policy. Times are seconds of virtual time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PolicyReport {
+    /// The policy's name.
+    pub policy: &'static str,
+    /// Requests that ended with all their tokens.
+    pub completed: u64,
+    /// Requests no engine could take: longer than its KV room.
+    pub rejected: u64,
+    /// Share of prompt tokens that the engines found in their caches.
+    pub hit_rate: f64,
+    /// Share of prompt tokens that the index knew at the moment of the choice.
+    pub known_hit_rate: f64,
+    /// What caches that never forget would have found.
+    pub best: BestHitRates,
+    /// From arrival until the engine started on the request, in the router and in the engine.
+    pub wait: Spread,
+    /// Requests that waited in the router, because every worker was at its limit.
+    pub queued: u64,
+    /// From arrival to the first token.
+    pub ttft: Spread,
+    /// TTFT at 0 %, 1 % … 100 % of the requests.
+    pub ttft_quantiles: Vec<f64>,
+    /// From arrival to the last token.
+    pub e2e: Spread,
+    /// How evenly work was spread.
+    pub balance: Balance,
+    /// Sequences that lost their blocks and were computed again.
+    pub preemptions: u64,
+    /// From the first arrival to the last token.
+    pub seconds: f64,
+}
+
+/// Hit rates that could not have been beaten.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct BestHitRates {
+    /// With one cache for all workers, whatever the placement.
+    pub one_cache: f64,
+    /// With a cache of its own on every worker, under this policy's placement.
+    pub fleet: f64,
+}
+
+/// How a number is distributed.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Spread {
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 90 %.
+    pub p90: f64,
+    /// 99 %.
+    pub p99: f64,
+    /// Greatest.
+    pub max: f64,
+}
+
+/// The busiest worker against the mean of all; 1 is even.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Balance {
+    /// By prompt tokens computed.
+    pub prefill: f64,
+    /// By requests.
+    pub requests: f64,
+    /// Prompt tokens computed by each worker.
+    pub prefill_tokens: Vec<u64>,
+}
+
+impl Spread {
+    /// Of numbers in any order; all zero when there are none.
+    pub(crate) fn of(mut values: Vec<f64>) -> (Self, Vec<f64>) {
+        values.sort_by(f64::total_cmp);
+        let quantile = |percent: usize| match values.len() {
+            0 => 0.0,
+            len => values[((len - 1) * percent).div_ceil(100)],
+        };
+        let spread = Self {
+            mean: values.iter().sum::<f64>() / values.len().max(1) as f64,
+            p50: quantile(50),
+            p90: quantile(90),
+            p99: quantile(99),
+            max: quantile(100),
+        };
+        (spread, (0..=100).map(quantile).collect())
+    }
+}
+
+impl Balance {
+    pub(crate) fn of(prefill_tokens: Vec<u64>, requests: &[u64]) -> Self {
+        Self { prefill: imbalance(&prefill_tokens), requests: imbalance(requests), prefill_tokens }
+    }
+}
+
+fn imbalance(parts: &[u64]) -> f64 {
+    let most = parts.iter().copied().max().unwrap_or(0) as f64;
+    let mean = parts.iter().sum::<u64>() as f64 / parts.len().max(1) as f64;
+    if mean > 0.0 { most / mean } else { 1.0 }
+}
