@@ -165,6 +165,7 @@ fn frontend(args: &ServeArgs) -> FrontendConfig {
         limits: Limits {
             connections: args.connection_limit as usize,
             body_bytes: args.body_limit,
+            media_cache_bytes: args.media_cache_limit,
             ..defaults.limits
         },
         timeouts: Timeouts { client_stall: args.client_stall_timeout, ..defaults.timeouts },

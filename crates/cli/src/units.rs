@@ -6,6 +6,8 @@ use std::time::Duration;
 pub(crate) const TIME_MAX: Duration = Duration::from_hours(24 * 30);
 /// Largest size that can be set, in bytes: no protobuf message is larger than 2 GiB.
 pub(crate) const BYTES_MAX: usize = 2 << 30;
+/// Most memory that anything can be given: 1 TiB.
+pub(crate) const MEMORY_MAX: usize = 1 << 40;
 
 /// `10`, `0.5`, `10s`, `250ms`, `5m`, `1h`: a plain number is seconds. From 0 to [`TIME_MAX`].
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
@@ -41,6 +43,15 @@ pub(crate) struct Limit(pub(crate) Option<Duration>);
 
 /// `1048576`, `64KiB`, `32MiB`, `1GiB`. From 1 to [`BYTES_MAX`].
 pub(crate) fn bytes(text: &str) -> Result<usize, String> {
+    size(text, BYTES_MAX)
+}
+
+/// Like [`bytes`], up to [`MEMORY_MAX`].
+pub(crate) fn memory(text: &str) -> Result<usize, String> {
+    size(text, MEMORY_MAX)
+}
+
+fn size(text: &str, max: usize) -> Result<usize, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit: usize = match &text[digits.len()..] {
         "" | "B" => 1,
@@ -51,8 +62,13 @@ pub(crate) fn bytes(text: &str) -> Result<usize, String> {
     };
     let number: usize =
         digits.parse().map_err(|_| "a whole number with an optional unit: 64MiB".to_owned())?;
-    let size = number.checked_mul(unit).filter(|size| (1..=BYTES_MAX).contains(size));
-    size.ok_or_else(|| format!("must be a size from 1 byte to {}GiB", BYTES_MAX >> 30))
+    let size = number.checked_mul(unit).filter(|size| (1..=max).contains(size));
+    size.ok_or_else(|| format!("must be a size from 1 byte to {}GiB", max >> 30))
+}
+
+/// Like [`bytes`], and 0.
+pub(crate) fn bytes_or_none(text: &str) -> Result<usize, String> {
+    if text == "0" { Ok(0) } else { bytes(text) }
 }
 
 #[cfg(test)]

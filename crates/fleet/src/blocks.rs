@@ -63,7 +63,7 @@ impl Blocks {
         });
     }
 
-    /// Grows whenever a target's block size, tiers, grasp of media or loads of adapters changed.
+    /// Grows whenever a target's completeness, block size, tiers, grasp of media or loads of adapters changed.
     pub fn shape_version(&self) -> u64 {
         self.shape.load(Ordering::Acquire)
     }
@@ -126,7 +126,7 @@ impl Blocks {
         let lost: Vec<_> = lost.iter().filter_map(|id| targets.get(id)?.upgrade()).collect();
         drop(targets);
         for target in lost {
-            target.evicted();
+            target.evicted(self);
         }
     }
 }

@@ -228,11 +228,10 @@ impl Target {
     }
 
     /// The index gave up some of its blocks for want of room.
-    pub(crate) fn evicted(&self) {
+    pub(crate) fn evicted(&self, blocks: &Blocks) {
         let mut known = self.known();
         known.partial(&self.metrics, "the index is at its byte bound".to_owned());
-        self.complete.store(false, Ordering::Relaxed);
-        self.metrics.complete(false);
+        self.show(blocks, &mut known);
     }
 
     /// Forgets everything, for good.
@@ -258,12 +257,12 @@ impl Target {
         let exact_changed = self.media_exact.swap(exact, Ordering::Relaxed) != exact;
         let lower_changed = self.lower_tiers.swap(lower, Ordering::Relaxed) != lower;
         let reloaded = self.show_generations(&known.table);
-        if size_changed || exact_changed || lower_changed || reloaded {
+        let complete = known.state == KvState::Complete;
+        let completeness_changed = self.complete.swap(complete, Ordering::Relaxed) != complete;
+        self.metrics.complete(complete);
+        if size_changed || exact_changed || lower_changed || completeness_changed || reloaded {
             blocks.reshaped();
         }
-        let complete = known.state == KvState::Complete;
-        self.complete.store(complete, Ordering::Relaxed);
-        self.metrics.complete(complete);
     }
 
     /// Whether an adapter was loaded again.

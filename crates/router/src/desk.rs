@@ -103,6 +103,8 @@ impl Desk {
                         limits: Limits { continuations_max, prefill_tokens_max: u64::MAX },
                     })
                 };
+                // Where not all is known, a session is trusted to have left its prompt.
+                self.board.set_known(slot, target.complete());
                 next.add(
                     target.id,
                     Place {

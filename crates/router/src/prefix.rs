@@ -45,6 +45,7 @@ pub(crate) fn held(blocks: &Blocks, view: &View, groups: &[Group], request: &Gen
     held.token_only = matches!(request.media, Media::Raw(_))
         || (request.media != Media::None && shapes().any(|shape| shape.media_inexact));
     let model = request.model.as_str();
+    let adapting = view.adapting(model);
     for (block_tokens, generation) in view.namespaces(groups, model) {
         let prompt = Prompt {
             tokens: &request.prompt,
@@ -59,7 +60,7 @@ pub(crate) fn held(blocks: &Blocks, view: &View, groups: &[Group], request: &Gen
         let matches = |place: &Place| {
             place.target.block_tokens() == block_tokens
                 && groups.contains(&place.group)
-                && view.generation(place, model) == generation
+                && place.generation(adapting, model) == generation
         };
         blocks.find(&chain, |id, leading| {
             let Some(place) = view.places.get(&id).filter(|place| matches(place)) else { return };

@@ -99,23 +99,24 @@ impl View {
         self.serving.get(model).map(|serving| serving.groups.clone()).unwrap_or_default()
     }
 
-    /// Whether a name is that of an adapter to a group that serves it.
-    fn adapts(&self, group: Group, model: &str) -> bool {
-        self.serving.get(model).is_some_and(|serving| serving.adapting.contains(&group))
+    /// The groups to which a name is that of an adapter.
+    pub(crate) fn adapting(&self, model: &str) -> &[Group] {
+        self.serving.get(model).map_or(&[], |serving| &serving.adapting)
     }
 
     /// What besides the prompt tells its blocks apart on a target: the generation of the adapter that the model is.
     pub(crate) fn generation(&self, place: &Place, model: &str) -> Option<u64> {
-        self.adapts(place.group, model).then(|| place.generations.of(model))
+        place.generation(self.adapting(model), model)
     }
 
     /// Every block size and generation under which the groups may hold a prompt.
     pub(crate) fn namespaces(&self, groups: &[Group], model: &str) -> BTreeSet<(u32, Option<u64>)> {
         let mut namespaces = BTreeSet::new();
+        let adapting = self.adapting(model);
         for group in groups {
             let Some(shape) = self.shapes.get(group) else { continue };
             for &size in &shape.block_tokens {
-                if self.adapts(*group, model) {
+                if adapting.contains(group) {
                     namespaces.extend(shape.generations(model).iter().map(|&seen| (size, Some(seen))));
                 } else {
                     namespaces.insert((size, None));
@@ -157,6 +158,13 @@ impl View {
         for (id, place) in &self.places {
             self.shapes.entry(place.group).or_default().add(*id, place);
         }
+    }
+}
+
+impl Place {
+    /// As [`View::generation`], given who takes the model for an adapter.
+    pub(crate) fn generation(&self, adapting: &[Group], model: &str) -> Option<u64> {
+        adapting.contains(&self.group).then(|| self.generations.of(model))
     }
 }
 

@@ -103,6 +103,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = units::duration, help_heading = "Requests")]
     pub(crate) queue_timeout: Duration,
 
+    /// Media payloads remembered for requests that only refer to them; 0: none
+    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = units::bytes_or_none, hide_short_help = true, help_heading = "Requests")]
+    pub(crate) media_cache_limit: usize,
+
     /// kv, round-robin, random, power-of-two, least-loaded or direct
     #[arg(long, value_name = "POLICY", default_value = "kv", value_parser = policy, help_heading = "Routing")]
     pub(crate) policy: PolicyKind,
@@ -143,7 +147,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", default_value = "auto", value_parser = target_limit, help_heading = "Routing")]
     pub(crate) target_limit: TargetLimit,
     /// Memory of the prefix index
-    #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = units::bytes, help_heading = "Routing")]
+    #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = units::memory, help_heading = "Routing")]
     pub(crate) index_limit: usize,
 
     /// Time to keep accepting after SIGTERM, unready

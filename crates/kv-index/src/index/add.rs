@@ -128,8 +128,10 @@ impl Edit<'_> {
         let state = &mut *self.state;
         let mut count = 0;
         'all: for batch in blocks.chunks(WARM) {
-            let warm = batch.iter().fold(0, |sum, block| sum ^ state.names.warm(name_of(block.engine)));
-            std::hint::black_box(warm);
+            if batch.len() > 1 {
+                let warm = batch.iter().fold(0, |sum, block| sum ^ state.names.warm(name_of(block.engine)));
+                std::hint::black_box(warm);
+            }
             let engine = state.arena.engine.slice_mut(position + count, batch.len());
             engine.iter_mut().zip(batch).for_each(|(engine, block)| *engine = name_of(block.engine));
             for block in batch {

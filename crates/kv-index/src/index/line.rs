@@ -148,9 +148,11 @@ impl Line {
         (self.at.load(Ordering::Relaxed) >> INDEX_BITS & LEN) as usize
     }
 
-    /// Remembers that the run was used. Readers call it only when the bit is not yet set.
+    /// Remembers that the run was used.The line is written only if it was not yet marked.
     pub(super) fn touch(&self) {
-        self.at.fetch_or(TOUCHED, Ordering::Relaxed);
+        if self.at.load(Ordering::Relaxed) & TOUCHED == 0 {
+            self.at.fetch_or(TOUCHED, Ordering::Relaxed);
+        }
     }
 
     /// Clears the mark of [`Self::touch`] and returns it.

@@ -91,6 +91,9 @@ impl Edit<'_> {
                 return Some((Place { offset: at.offset + 1, ..at }, known));
             }
         }
+        if !self.state.filter.may_have(tag(rest[0].chain)) {
+            return None;
+        }
         let run = self.run_of_head(rest[0].chain)?;
         let meta = self.state.metas[run as usize];
         Some((Place { extent: meta.extent, offset: meta.start }, self.common(run, 0, rest)))

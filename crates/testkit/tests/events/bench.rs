@@ -100,7 +100,9 @@ impl Bench {
     pub(crate) fn target(&self, mock: usize, rank: u32) -> Arc<Target> {
         let targets = self.targets();
         let found = targets.iter().find(|(of, target)| *of == mock && target.rank == rank);
-        Arc::clone(&found.unwrap_or_else(|| panic!("{}: mock {mock} has no rank {rank}", self.what)).1)
+        let state = &self.cluster.seen(mock).state;
+        let gone = || panic!("{}: mock {mock} has no rank {rank}, it is {state:?}", self.what);
+        Arc::clone(&found.unwrap_or_else(gone).1)
     }
 
     /// Asks one rank and returns what it generated.

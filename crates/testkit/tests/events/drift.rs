@@ -154,11 +154,13 @@ impl Drift {
             self.bench.remember(ask.continued(&output));
         }
         self.bench.caught_up().await;
-        self.truth();
+        self.truth().await;
     }
 
     /// The index is exact for every conversation and every rank.
-    fn truth(&mut self) {
+    async fn truth(&mut self) {
+        // An engine tells of a clear with its next block.
+        self.bench.settle().await;
         for ask in self.conversations.clone() {
             self.bench.remember(ask);
         }
@@ -222,14 +224,14 @@ async fn what_is_predicted_is_what_engines_report() {
             drift.reset().await;
         }
         if drift.tally.requests % 1000 == 0 {
-            drift.truth();
+            drift.truth().await;
         }
         if told.elapsed() >= PROGRESS_EVERY {
             told = Instant::now();
             println!("{:?} after {:?}", drift.tally, started.elapsed());
         }
     }
-    drift.truth();
+    drift.truth().await;
     drift.router_agrees();
     let tally = &drift.tally;
     assert!(tally.evictions > tally.requests / 10, "without pressure this shows nothing: {tally:?}");

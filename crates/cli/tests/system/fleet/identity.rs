@@ -93,17 +93,25 @@ async fn a_draining_engine_finishes_and_gets_nothing_new() {
 
     leaving.unset(drain).await;
     serve.wait_metric("tito_fleet_worker_ready", &[], 2.0).await;
-    staying.pause().await;
-    let held = Asked::new(serve.generate("held", 4, false));
-    crate::harness::wait_for("the held request, answered or held", async || {
-        (leaving.entries("held").await.len() + staying.entries("held").await.len() == 1).then_some(())
-    })
-    .await;
-    serve.assert_serves("back").await;
-    // Whichever of the two came first by name: the one that is paused cannot have answered both.
-    assert!(leaving.entries("back").await.len() + leaving.entries("held").await.len() >= 1);
+    // Neither answers, so that the second request finds the first one's load and goes to the other engine.
+    for engine in [&mut *leaving, &mut *staying] {
+        engine.pause().await;
+    }
+    let mut held = Vec::new();
+    for count in 1..=2 {
+        held.push(Asked::new(serve.generate("held", 4, false)));
+        crate::harness::wait_for("the held request at an engine", async || {
+            let seen = leaving.entries("held").await.len() + staying.entries("held").await.len();
+            (seen == count).then_some(())
+        })
+        .await;
+    }
+    assert_eq!(leaving.entries("held").await.len(), 1, "the engine that came back takes its share");
+    leaving.resume().await;
     staying.resume().await;
-    held.reply().await;
+    for held in held {
+        held.reply().await;
+    }
 }
 
 #[tokio::test]

@@ -50,15 +50,17 @@ async fn only_workers_that_have_the_adapter_take_its_requests() {
     assert_eq!(bench.candidates("ad"), ["b", "c"]);
     assert_eq!(bench.candidates("other"), ["c"]);
     assert_eq!(bench.candidates("unknown"), [""; 0]);
+    let mut streams = Vec::new();
     for _ in 0..4 {
-        let tokens = bench.route.generate(asked("ad", &[1])).await.expect("accepted");
-        std::mem::forget(tokens);
+        streams.push(bench.route.generate(asked("ad", &[1])).await.expect("accepted"));
     }
     assert_eq!(bench.in_flight(), [0, 2, 2]);
     bench.adapters(&[&[], &[], &[]]);
-    let refused = bench.route.generate(asked("ad", &[1])).await.err().expect("nobody has it");
+    let Err(refused) = bench.route.generate(asked("ad", &[1])).await else { panic!("nobody has it") };
     assert_eq!(refused.to_string(), "no worker: none is ready for ad");
     assert_eq!(bench.in_flight(), [0, 2, 2], "what is in flight stays booked when the names change");
+    drop(streams);
+    assert_eq!(bench.in_flight(), [0, 0, 0]);
 }
 
 #[test]

@@ -73,12 +73,13 @@ fn a_prompt_goes_where_its_prefix_is_and_salts_share_nothing() {
     assert_eq!(goes(&bench, &salted), ("b".into(), 12));
 }
 
+type Change = fn(&Bench, &Target);
+
 #[test]
 fn what_was_reset_or_cleared_is_not_found() {
     let bench = Bench::new(&[answering(1), answering(2)]);
     let prompt: Vec<u32> = (1..=14).collect();
     let target = bench.target(1, 0);
-    type Change = fn(&Bench, &Target);
     let changes: [Change; 3] = [
         |bench, target| target.apply(&bench.blocks, KvNews::Partial("gap".into())),
         |bench, target| target.apply(&bench.blocks, KvNews::Events(vec![KvEvent::Cleared])),

@@ -10,7 +10,6 @@ fn full(engine: &Fake) -> Bench {
 }
 
 #[tokio::test(start_paused = true)]
-#[expect(clippy::disallowed_methods, reason = "the test owns and joins its tasks")]
 async fn requests_beyond_the_limit_wait_in_order_and_one_too_many_is_shed() {
     let bench = full(&hanging());
     let first = bench.route.generate(request(Delivery::Deltas)).await.expect("accepted");
