@@ -14,6 +14,10 @@ const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a probe may go unanswered before the connection is given up.
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// Streams that we ended and whose last messages may still arrive, per connection: those of so many are dropped silently,
+/// those of others are answered with one more reset each.
+const RESET_STREAMS_REMEMBERED: usize = 4096;
+
 /// How to reach and use one vLLM gRPC address.
 #[derive(Debug, Clone)]
 pub struct VllmConfig {
@@ -83,7 +87,11 @@ impl VllmConfig {
                 .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
                 .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
                 .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
-                .keep_alive_while_idle(true);
+                .keep_alive_while_idle(true)
+                .http2_max_concurrent_reset_streams(RESET_STREAMS_REMEMBERED)
+                // Each late message for a stream that is no longer remembered counts as an error of the engine's, for as long
+                // as the connection lives. Readers that leave early would make it 1,024 in time, and end all other calls.
+                .http2_max_local_error_reset_streams(None);
             match &self.tls {
                 Some(tls) => endpoint.tls_config(tls.client(&self.host)),
                 None => Ok(endpoint),

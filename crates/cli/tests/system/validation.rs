@@ -4,6 +4,7 @@
 mod bodies;
 mod doors;
 mod fields;
+mod media;
 mod values;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -96,7 +97,7 @@ impl Stage {
     async fn set() -> Self {
         let (context, sequences) = (CONTEXT.to_string(), SEQUENCES.to_string());
         let limits = ["--max-model-len", &context, "--max-num-seqs", &sequences];
-        let engine = MockEngine::start(&[&limits[..], &["--kv-connector"]].concat()).await;
+        let engine = MockEngine::start(&[&limits[..], &["--kv-connector", "--multimodal"]].concat()).await;
         let serve = Serve::ready(&[&engine.url()], &["--body-limit", &BODY_BYTES.to_string()]).await;
         let mut stage = Self { engine, serve, plain: Vec::new(), turn: AtomicUsize::new(0) };
         for route in ROUTES {

@@ -6,7 +6,7 @@ use super::Block;
 use super::budget::Full;
 use super::cover::Cover;
 use super::line::Shape;
-use super::names::Place;
+use super::names::{Place, Spot};
 use super::state::Edit;
 use super::store::{UNNAMED, name_of};
 
@@ -127,19 +127,22 @@ impl Edit<'_> {
         let position = self.state.arena.position(place);
         let state = &mut *self.state;
         let mut count = 0;
+        let mut spots = [Spot::default(); WARM];
         'all: for batch in blocks.chunks(WARM) {
-            if batch.len() > 1 {
-                let warm = batch.iter().fold(0, |sum, block| sum ^ state.names.warm(name_of(block.engine)));
-                std::hint::black_box(warm);
-            }
             let engine = state.arena.engine.slice_mut(position + count, batch.len());
-            engine.iter_mut().zip(batch).for_each(|(engine, block)| *engine = name_of(block.engine));
-            for block in batch {
+            let mut warm = 0;
+            for ((engine, block), spot) in engine.iter_mut().zip(batch).zip(&mut spots) {
+                *engine = name_of(block.engine);
+                *spot = state.names.spot(*engine);
+                warm ^= state.names.warm_spot(*spot);
+            }
+            std::hint::black_box(warm);
+            for (block, &spot) in batch.iter().zip(&spots) {
                 let name = name_of(block.engine);
                 let place = Place { offset: place.offset + count as u32, ..place };
                 let arena = &state.arena;
                 let is = |other| arena.name_at(other) == name;
-                match state.names.insert_new(name, place, is, &mut state.budget) {
+                match state.names.insert_new(spot, place, is, &mut state.budget) {
                     Ok(()) => count += 1,
                     Err(_) if count > 0 => break 'all,
                     Err(_) => {

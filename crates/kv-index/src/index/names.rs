@@ -36,7 +36,16 @@ const ENTRY_BYTES_MAX: usize = 21;
 #[derive(Default)]
 struct Shard {
     slots: Box<[u64]>,
-    len: usize,
+    len: u32,
+    /// The slot before the last one is used: the next insertion needs a larger table.
+    crowded: bool,
+}
+
+/// Where a name belongs: its shard, and the bits of it that are kept.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Spot {
+    shard: u32,
+    tag: u32,
 }
 
 pub(super) struct Names {
@@ -85,9 +94,8 @@ impl Shard {
     /// Makes room for one more entry. It doubles, so that each entry is moved about once in its life.
     #[inline]
     fn reserve(&mut self, total: &mut usize, budget: &mut Budget) -> Result<(), Full> {
-        let wanted = homes_for(self.len + 1);
-        // The last slot stays empty, also when an insertion moves everything before it by one.
-        if wanted <= self.homes() && self.slots[self.slots.len() - 2] == 0 {
+        let wanted = homes_for(self.len as usize + 1);
+        if wanted <= self.homes() && !self.crowded {
             return Ok(());
         }
         self.grow(wanted.max(self.homes() * 2).max(HOMES_MIN), total, budget)
@@ -112,6 +120,7 @@ impl Shard {
         budget.give(self.slots.len() * size_of::<u64>());
         *total = *total + slots.len() - self.slots.len();
         self.slots = slots;
+        self.crowded = false;
         Ok(())
     }
 
@@ -123,6 +132,8 @@ impl Shard {
             carried = std::mem::replace(&mut self.slots[at], carried);
             at += 1;
         }
+        // The last slot stays empty: the next insertion may move what is before it by one.
+        self.crowded |= at + 1 >= self.slots.len();
         self.len += 1;
     }
 
@@ -188,17 +199,28 @@ impl Names {
     }
 
     #[inline]
-    fn locate(&self, name: u64) -> (usize, u64) {
+    pub(super) fn spot(&self, name: u64) -> Spot {
         let spread = name.wrapping_mul(MIX);
-        ((spread >> (64 - self.bits)) as usize, spread >> (64 - self.bits - TAG_BITS) & ((1 << TAG_BITS) - 1))
+        let tag = spread >> (64 - self.bits - TAG_BITS) & ((1 << TAG_BITS) - 1);
+        Spot { shard: (spread >> (64 - self.bits)) as u32, tag: tag as u32 }
+    }
+
+    fn locate(&self, name: u64) -> (usize, u64) {
+        let Spot { shard, tag } = self.spot(name);
+        (shard as usize, u64::from(tag))
+    }
+
+    /// Reads where a name would be, see [`Self::warm`].
+    #[inline]
+    pub(super) fn warm_spot(&self, spot: Spot) -> u64 {
+        let shard = &self.shards[spot.shard as usize];
+        shard.slots.get(home(u64::from(spot.tag), shard.homes())).copied().unwrap_or(0)
     }
 
     /// Reads where `name` would be. Independent reads of many names overlap; what follows finds them in the cache.
     #[inline]
     pub(super) fn warm(&self, name: u64) -> u64 {
-        let (shard, tag) = self.locate(name);
-        let slots = &self.shards[shard].slots;
-        slots.get(home(tag, self.shards[shard].homes())).copied().unwrap_or(0)
+        self.warm_spot(self.spot(name))
     }
 
     /// Makes room for one more place of `name`.
@@ -216,17 +238,17 @@ impl Names {
         found.ok()
     }
 
-    /// Adds a name that no place has, as `is` tells.
+    /// Adds the name that belongs at `spot`, which no place has, as `is` tells.
     #[inline]
     pub(super) fn insert_new(
         &mut self,
-        name: u64,
+        spot: Spot,
         place: Place,
         mut is: impl FnMut(Place) -> bool,
         budget: &mut Budget,
     ) -> Result<(), Refused> {
-        let (shard, tag) = self.locate(name);
-        let shard = &mut self.shards[shard];
+        let tag = u64::from(spot.tag);
+        let shard = &mut self.shards[spot.shard as usize];
         shard.reserve(&mut self.slots, budget).map_err(|Full| Refused::Full)?;
         match shard.scan(tag, |_, slot| is(Place::unpack(slot)).then_some(())) {
             Ok(()) => Err(Refused::Taken),

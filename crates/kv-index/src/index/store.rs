@@ -164,7 +164,7 @@ impl Edit<'_> {
         let state = &mut *self.state;
         let arena = &state.arena;
         let is = |other: Place| other != place && arena.name_at(other) == name;
-        if state.names.insert_new(name, place, is, &mut state.budget).is_err() {
+        if state.names.insert_new(state.names.spot(name), place, is, &mut state.budget).is_err() {
             state.names.insert_twin(name, place);
         }
     }

@@ -77,3 +77,26 @@ async fn clusters_live_side_by_side() {
     let (a, b) = tokio::join!(generate(&first, request(1)), generate(&second, request(1)));
     assert_eq!(a.unwrap(), b.unwrap(), "mocks of one seed agree");
 }
+
+/// More than an HTTP/2 connection takes for the fault of its peer, in several rounds: what still arrives for a stream that
+/// was dropped is nobody's fault.
+#[tokio::test]
+async fn readers_that_leave_early_by_the_thousand_cost_no_connection() {
+    let cluster = Cluster::start(vec![MockConfig::new()], admission()).await.unwrap();
+    for _ in 0..30 {
+        let mut left = tokio::task::JoinSet::new();
+        for _ in 0..64 {
+            let mut request = request(1);
+            request.stopping.max_tokens = Some(200);
+            let engine = cluster.engine().clone();
+            left.spawn(async move { engine.generate(request).await?.next().await.transpose() });
+        }
+        while let Some(first) = left.join_next().await {
+            first.unwrap().unwrap().expect("a first delta");
+        }
+    }
+    assert_eq!(generate(&cluster, request(1)).await.unwrap()[0].len(), 5);
+    let metrics = cluster.metrics();
+    let connections = metrics.lines().find(|line| line.starts_with("fleet_worker_connections_total{"));
+    assert!(connections.is_some_and(|line| line.ends_with(" 1")), "{connections:?}");
+}

@@ -128,6 +128,11 @@ impl Ask {
                 ..self.clone()
             });
             strangers.push(Self { media: Vec::new(), ..self.clone() });
+            if item.length > 1 {
+                let mut later = self.clone();
+                (later.media[0].offset, later.media[0].length) = (item.offset + 1, item.length - 1);
+                strangers.push(later);
+            }
         }
         strangers
     }

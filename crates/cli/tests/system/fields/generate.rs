@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Case, Subject, common};
+use super::{Case, Subject, common, media};
 use crate::docs;
 use crate::harness::GENERATE;
 
@@ -11,7 +11,7 @@ pub(super) fn subject() -> Subject {
     Subject {
         path: GENERATE,
         plain: json!({ "token_ids": [11, 12, 13], "sampling_params": { "max_tokens": 3 } }),
-        cases: own().into_iter().chain(common::envelope()).chain(sampling).collect(),
+        cases: own().into_iter().chain(common::envelope()).chain(sampling).chain(media::cases()).collect(),
         rows: docs::generate(),
     }
 }

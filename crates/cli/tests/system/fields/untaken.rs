@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{engine, set, subjects};
+use super::{engine, param, set, subjects};
 use crate::docs::{Treatment, names};
 use crate::harness::{Serve, assert_envelope};
 
@@ -15,13 +15,18 @@ async fn a_refused_field_is_named_and_nothing_reaches_the_engine() {
             for stream in [false, true] {
                 let mut body = subject.plain.clone();
                 set(&mut body, "stream", &json!(stream));
+                if field.starts_with("content_parts[].") {
+                    set(&mut body, "token_ids", &json!([11, 1006, 13]));
+                    set(&mut body, "content_parts[].type", &json!("image_url"));
+                    set(&mut body, "content_parts[].url", &json!("https://media.test/a.png"));
+                }
                 set(&mut body, field, &json!([[7]]));
                 let reply = serve.post(subject.path, &body).send().await;
                 let about = format!("{} {body}", subject.path);
                 let error = assert_envelope(&about, &reply);
                 assert_eq!(reply.status, 400, "{about}");
                 assert_eq!(error["code"], "unsupported_parameter", "{about}");
-                assert_eq!(error["param"], *field, "{about}");
+                assert_eq!(error["param"], param(field), "{about}");
                 set(&mut body, field, &json!(null));
                 let inside = field.contains("structured_outputs.") || field.contains("response_format.");
                 if !inside {

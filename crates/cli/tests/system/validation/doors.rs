@@ -30,6 +30,15 @@ pub(super) fn calls(address: SocketAddr) -> Vec<(Call, u16, &'static str)> {
         for rank in ["-1", "x", "1.0", "", "4294967296"] {
             calls.push((json().header("x-data-parallel-rank", rank), 400, "invalid_header"));
         }
+        for worker in ["", "a b", "é", &"x".repeat(257)] {
+            calls.push((json().header("x-tito-worker", worker), 400, "invalid_header"));
+        }
+        for explain in ["", "2", "true"] {
+            calls.push((json().header("x-tito-explain", explain), 400, "invalid_header"));
+        }
+        for name in ["x-session-id", "x-data-parallel-rank", "x-tito-worker", "x-tito-explain"] {
+            calls.push((json().header(name, "0").header(name, "1"), 400, "invalid_header"));
+        }
         let many = (0..80).fold(json(), |call, at| call.header(&format!("x-{at}"), "y"));
         calls.push((many, 431, "headers_too_large"));
         calls.push((json().header("x-long", "y".repeat(40 << 10)), 431, "headers_too_large"));

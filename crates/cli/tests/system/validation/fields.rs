@@ -29,6 +29,10 @@ pub(crate) enum Kind {
     Schema,
     /// An object whose members are tried one by one.
     Holder,
+    /// As many booleans as the two tokens of the item that `media::beside` describes, one of them true.
+    Mask,
+    /// A list of objects that must have members.
+    Parts,
 }
 
 /// Who takes a value.
@@ -117,6 +121,18 @@ pub(crate) const GENERATE: &[(&str, Kind)] = &[
     ("reasoning_ended", Kind::Flag),
     ("reasoning_parser_kwargs", Kind::Holder),
     ("reasoning_parser_kwargs.chat_template_kwargs", Kind::Object),
+    ("features", Kind::Holder),
+    ("features.mm_hashes", Kind::Holder),
+    ("features.mm_placeholders", Kind::Holder),
+    ("features.mm_placeholders.*[].offset", whole(Yes, No, "3")),
+    ("features.mm_placeholders.*[].length", whole(No, No, "3")),
+    ("features.mm_placeholders.*[].is_embed", Kind::Mask),
+    ("features.kwargs_data", Kind::Holder),
+    ("features.mm_metadata", Kind::Holder),
+    ("content_parts", Kind::Parts),
+    ("content_parts[].type", Kind::Text),
+    ("content_parts[].url", Kind::Text),
+    ("content_parts[].uuid", Kind::Text),
 ];
 
 /// Fields of the completions route alone. `response_format` is tried in `bodies`.

@@ -3,11 +3,21 @@
 use std::collections::BTreeSet;
 
 use super::fields::{COMPLETIONS, ENVELOPE, GENERATE, Kind, SAMPLING, Take};
-use super::{Expected, Probe, ROUTES, Route};
+use super::{Expected, Probe, ROUTES, Route, media};
 use crate::docs::{self, Treatment};
+use crate::fields::param;
 
 /// Fields that must be there.
-const REQUIRED: [&str; 3] = ["token_ids", "sampling_params", "prompt"];
+const REQUIRED: [&str; 8] = [
+    "token_ids",
+    "sampling_params",
+    "prompt",
+    "features.mm_placeholders",
+    "features.mm_placeholders.*[].offset",
+    "features.mm_placeholders.*[].length",
+    "content_parts[].type",
+    "content_parts[].url",
+];
 
 fn fields(route: Route) -> Vec<(String, Kind)> {
     let sampling = SAMPLING.iter().map(|(name, kind)| (format!("{}{name}", route.sampling), *kind));
@@ -25,14 +35,15 @@ pub(super) fn probes(route: Route, stream: bool) -> Vec<Probe> {
         if field.starts_with("stream_options") && !stream {
             continue;
         }
-        let refused = |value| {
-            let fields = [(field.as_str(), value)];
-            route.probe(stream, &fields, Expected::Blames("invalid_value", field.clone()))
+        let with = |value, expected| {
+            let fields = [&media::beside(&field)[..], &[(field.as_str(), value)]].concat();
+            route.probe(stream, &fields, expected)
         };
+        let refused = |value| with(value, Expected::Blames("invalid_value", param(&field)));
         probes.extend(wrong_types(kind).iter().map(|value| refused(value)));
         probes.extend(numbers(kind).into_iter().map(|(value, take)| {
             let expected = expected_of(&field, take, stream);
-            route.probe(stream, &[(&field, value)], expected)
+            with(value, expected)
         }));
         probes.push(null(route, stream, &field));
     }
@@ -42,7 +53,7 @@ pub(super) fn probes(route: Route, stream: bool) -> Vec<Probe> {
 fn expected_of(field: &str, take: Take, stream: bool) -> Expected {
     let never_streamed = stream && field.ends_with("prompt_logprobs");
     match take {
-        Take::No => Expected::Blames("invalid_value", field.to_owned()),
+        Take::No => Expected::Blames("invalid_value", param(field)),
         Take::Yes | Take::NotTheEngine if never_streamed => {
             Expected::Blames("invalid_value", field.to_owned())
         }
@@ -52,8 +63,13 @@ fn expected_of(field: &str, take: Take, stream: bool) -> Expected {
 }
 
 fn null(route: Route, stream: bool, field: &str) -> Probe {
+    let beside = media::beside(field);
+    let fields = [&beside[..], &[(field, "null")]].concat();
     if REQUIRED.contains(&field) {
-        return route.probe(stream, &[(field, "null")], Expected::Blames("invalid_value", field.to_owned()));
+        return route.probe(stream, &fields, Expected::Blames("invalid_value", param(field)));
+    }
+    if !beside.is_empty() {
+        return route.probe(stream, &fields, media::without(field));
     }
     let parent =
         field.rsplit_once('.').map(|(parent, _)| parent).filter(|name| name.ends_with("structured_outputs"));
@@ -64,7 +80,7 @@ fn null(route: Route, stream: bool, field: &str) -> Probe {
     }
     let spent = field.ends_with("max_tokens");
     let expected = if spent { Expected::Fine } else { Expected::Plain };
-    route.probe(stream, &[(field, "null")], expected)
+    route.probe(stream, &fields, expected)
 }
 
 fn wrong_types(kind: Kind) -> &'static [&'static str] {
@@ -121,6 +137,20 @@ fn wrong_types(kind: Kind) -> &'static [&'static str] {
             "{\"7\":1,\"07\":2}",
         ],
         Kind::Schema => &["0", "true", "\"x\"", "\"[]\"", "[]", "[{}]", "\"{\""],
+        Kind::Mask => &[
+            "0",
+            "true",
+            "\"x\"",
+            "{}",
+            "[]",
+            "[1,0]",
+            "[null,true]",
+            "[\"true\",true]",
+            "[true]",
+            "[true,true,true]",
+            "[false,false]",
+        ],
+        Kind::Parts => &["0", "true", "\"x\"", "{}", "[0]", "[null]", "[[]]", "[\"x\"]", "[{}]"],
         Kind::Object | Kind::Holder => &["0", "true", "\"x\"", "\"{}\"", "[]", "[{}]"],
     }
 }

@@ -1,0 +1,144 @@
+//! How long one routing decision takes, from token ids to a charged target:
+//! `cargo run --release -p tito-router --example decide`.
+//!
+//! A prompt of 590 blocks of 16 tokens is hashed, looked up and placed. One target in the fleet holds the whole prompt, 19
+//! others its first 64 blocks, as a shared system prompt is held. Each part is also timed alone. Giving the charge back is
+//! part of `select`, because without it the load would grow.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use tito_kv_index::{Block, Hasher, Holder, Index, IndexConfig};
+use tito_policy::{Board, BoardConfig, Group, Limits, Overlap, PolicyKind, Query, Slot, SlotSpec};
+use tito_types::WorkerId;
+
+const BLOCKS: usize = 590;
+const BLOCK_TOKENS: usize = 16;
+const HOLDERS: usize = 20;
+const SHARED_BLOCKS: usize = 64;
+/// Prompts taken in turn, so that no prediction learns one of them.
+const PROMPTS: usize = 32;
+const ROUNDS: usize = 4_000;
+const REPEATS: usize = 50;
+
+struct Bench {
+    hasher: Hasher,
+    index: Index,
+    board: Board,
+    slots: Vec<Slot>,
+    prompts: Vec<Vec<u32>>,
+    chain: Vec<u64>,
+    overlaps: Vec<Overlap>,
+}
+
+impl Bench {
+    fn new(targets: usize) -> Self {
+        let hasher = Hasher::new(7);
+        let index = Index::new(IndexConfig { bytes_max: 256 << 20 });
+        let mut board = Board::new(BoardConfig::new(PolicyKind::Kv, 1));
+        let mut slots = Vec::new();
+        let mut holders = Vec::new();
+        for target in 0..targets {
+            slots.push(board.add(SlotSpec {
+                worker: WorkerId::new(&format!("worker-{target:04}")),
+                rank: 0,
+                group: Group(0),
+                capacity_tokens: 1_000_000,
+                running_max: 256,
+                limits: Limits::NONE,
+            }));
+            holders.push(index.add_holder());
+        }
+        let prompts: Vec<Vec<u32>> = (0..PROMPTS).map(prompt).collect();
+        for (at, prompt) in prompts.iter().enumerate() {
+            let chain = chain(&hasher, prompt);
+            for holder in 0..HOLDERS {
+                let held = if holder == 0 { BLOCKS } else { SHARED_BLOCKS };
+                store(&index, holders[(at * 7 + holder) % targets], &chain[..held]);
+            }
+        }
+        let (chain, overlaps) = (Vec::with_capacity(BLOCKS), Vec::with_capacity(64));
+        Self { hasher, index, board, slots, prompts, chain, overlaps }
+    }
+
+    fn hash(&mut self, round: usize) {
+        self.chain.clear();
+        let root = self.hasher.root(BLOCK_TOKENS as u32, None, None);
+        self.hasher.extend(root, &self.prompts[round % PROMPTS], BLOCK_TOKENS, &mut self.chain);
+    }
+
+    fn find(&mut self) {
+        self.overlaps.clear();
+        let (slots, overlaps) = (&self.slots, &mut self.overlaps);
+        self.index.find(black_box(&self.chain), |holder: Holder, blocks| {
+            overlaps.push(Overlap {
+                slot: slots[holder.number() as usize],
+                gpu_tokens: blocks * BLOCK_TOKENS as u32,
+                cpu_tokens: 0,
+                storage_tokens: 0,
+            });
+        });
+    }
+
+    fn select(&mut self) {
+        let query = Query {
+            groups: &[Group(0)],
+            prompt_tokens: (BLOCKS * BLOCK_TOKENS) as u32,
+            continuations: 1,
+            overlaps: &self.overlaps,
+            prefix: None,
+            session: None,
+            pin: None,
+            exclude: &[],
+        };
+        let choice = self.board.choose(black_box(&query), Duration::ZERO).expect("every slot fits");
+        self.board.end(choice.ticket);
+    }
+}
+
+fn prompt(at: usize) -> Vec<u32> {
+    (0..BLOCKS * BLOCK_TOKENS).map(|token| ((token * 31 + at * 7919) % 150_000) as u32).collect()
+}
+
+fn chain(hasher: &Hasher, tokens: &[u32]) -> Vec<u64> {
+    let mut chain = Vec::new();
+    hasher.extend(hasher.root(BLOCK_TOKENS as u32, None, None), tokens, BLOCK_TOKENS, &mut chain);
+    chain
+}
+
+fn store(index: &Index, holder: Holder, chain: &[u64]) {
+    let blocks: Vec<Block> =
+        chain.iter().map(|&chain| Block { chain, engine: chain.rotate_left(9) }).collect();
+    index.store(holder, None, &blocks).expect("it begins a sequence");
+}
+
+/// Nanoseconds per round: the median of repeats.
+fn time(mut round: impl FnMut(usize)) -> f64 {
+    let mut samples: Vec<f64> = (0..REPEATS)
+        .map(|_| {
+            let began = Instant::now();
+            (0..ROUNDS).for_each(&mut round);
+            began.elapsed().as_nanos() as f64 / ROUNDS as f64
+        })
+        .collect();
+    samples.sort_by(f64::total_cmp);
+    samples[REPEATS / 2]
+}
+
+#[expect(clippy::print_stdout, reason = "the numbers are what this is for")]
+fn main() {
+    println!("{:>8} {:>9} {:>9} {:>11} {:>10}", "targets", "hash ns", "find ns", "select ns", "whole ns");
+    for targets in [64, 1024] {
+        let mut bench = Bench::new(targets);
+        let hash = time(|round| bench.hash(round));
+        let find = time(|_| bench.find());
+        assert_eq!(bench.overlaps.len(), HOLDERS, "every holder is found");
+        let select = time(|_| bench.select());
+        let whole = time(|round| {
+            bench.hash(round);
+            bench.find();
+            bench.select();
+        });
+        println!("{targets:>8} {hash:>9.0} {find:>9.0} {select:>11.0} {whole:>10.0}");
+    }
+}
