@@ -23,6 +23,7 @@ pub(crate) fn data_plane(
     let route_metrics = RouteMetrics::register(registry.sub_registry_with_prefix("router"));
     let admit_metrics = AdmitMetrics::register(registry.sub_registry_with_prefix("admission"));
     let route = Route::new(fleet, blocks, routing, route_metrics);
+    route.register(registry.sub_registry_with_prefix("router"));
     let engine = Admit::new(route.clone(), admission, draining, admit_metrics);
     (BoxEngine::new(engine), route)
 }

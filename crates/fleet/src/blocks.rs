@@ -14,6 +14,9 @@ use crate::{Target, TargetId};
 #[expect(clippy::disallowed_types, reason = "looked up by key only: no order can leak")]
 type Lookup<K, V> = std::collections::HashMap<K, V>;
 
+/// Whose each lane is, by the lane's number.
+type Lanes = Vec<Option<(TargetId, Tier)>>;
+
 /// Where the leading blocks of any prompt are. Written by the feeds, read for every request.
 #[derive(Debug)]
 pub struct Blocks {
@@ -22,7 +25,7 @@ pub struct Blocks {
     bytes_max: usize,
     hasher: Hasher,
     /// Whose lanes of the index are whose. Written when a target first uses a tier, and when it goes.
-    lanes: RwLock<Lookup<Holder, (TargetId, Tier)>>,
+    lanes: RwLock<Lanes>,
     /// Who must hear when the index gives up blocks.
     targets: Mutex<Lookup<TargetId, Weak<Target>>>,
     next_target: AtomicU64,
@@ -57,8 +60,8 @@ impl Blocks {
     pub fn find(&self, chain: &[u64], mut report: impl FnMut(TargetId, u32)) {
         let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
         self.index.find(chain, |holder, held| {
-            if let Some((target, Tier::Gpu)) = lanes.get(&holder) {
-                report(*target, held);
+            if let Some((target, Tier::Gpu)) = owner(&lanes, holder) {
+                report(target, held);
             }
         });
     }
@@ -93,9 +96,12 @@ impl Blocks {
     /// Books the lanes a target uses now.
     pub(crate) fn remember(&self, target: TargetId, holders: impl Iterator<Item = (Holder, Tier)>) {
         for (holder, tier) in holders {
-            let known = self.lanes.read().unwrap_or_else(PoisonError::into_inner).get(&holder).copied();
+            let known = owner(&self.lanes.read().unwrap_or_else(PoisonError::into_inner), holder);
             if known != Some((target, tier)) {
-                self.lanes.write().unwrap_or_else(PoisonError::into_inner).insert(holder, (target, tier));
+                let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
+                let length = lanes.len().max(holder.number() + 1);
+                lanes.resize(length, None);
+                lanes[holder.number()] = Some((target, tier));
             }
         }
     }
@@ -108,7 +114,9 @@ impl Blocks {
 
     pub(crate) fn forget(&self, target: TargetId) {
         let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
-        lanes.retain(|_, (owner, _)| *owner != target);
+        for lane in lanes.iter_mut().filter(|lane| lane.is_some_and(|(owner, _)| owner == target)) {
+            *lane = None;
+        }
         drop(lanes);
         self.targets.lock().unwrap_or_else(PoisonError::into_inner).remove(&target);
     }
@@ -120,7 +128,7 @@ impl Blocks {
             return;
         }
         let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
-        let lost: Vec<_> = holders.iter().filter_map(|holder| Some(lanes.get(holder)?.0)).collect();
+        let lost: Vec<_> = holders.iter().filter_map(|holder| Some(owner(&lanes, *holder)?.0)).collect();
         drop(lanes);
         let targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
         let lost: Vec<_> = lost.iter().filter_map(|id| targets.get(id)?.upgrade()).collect();
@@ -129,4 +137,8 @@ impl Blocks {
             target.evicted(self);
         }
     }
+}
+
+fn owner(lanes: &Lanes, holder: Holder) -> Option<(TargetId, Tier)> {
+    lanes.get(holder.number()).copied().flatten()
 }

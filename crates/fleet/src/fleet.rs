@@ -110,8 +110,19 @@ impl<C: Connector> Fleet<C> {
             keepers.spawn(keep(connector, Arc::clone(&shared)));
         }
         let handle = async {
-            while let Some(event) = inbox.recv().await {
-                table.apply(event);
+            loop {
+                tokio::select! {
+                    Some(event) = inbox.recv() => table.apply(event),
+                    // They run for ever: one that ended has panicked, and its engine would never be looked at again.
+                    Some(ended) = keepers.join_next() => match ended {
+                        Ok(()) => {}
+                        Err(error) => match error.try_into_panic() {
+                            Ok(panic) => std::panic::resume_unwind(panic),
+                            Err(_cancelled) => {}
+                        },
+                    },
+                    else => std::future::pending().await,
+                }
             }
         };
         stop.run_until_cancelled(handle).await;
@@ -230,10 +241,12 @@ impl Table {
             Event::Adapters(id, adapters) => self.adapters(&id, adapters),
             Event::Failed(id, reason) => {
                 let known = self.workers.get(&id).and_then(|worker| worker.state.reason());
-                if known != Some(&reason) {
-                    warn!(worker = %id, reason, "engine not reached, trying again");
-                }
                 self.metrics.unreached(&id);
+                // Nothing new to anybody.
+                if known == Some(&reason) {
+                    return;
+                }
+                warn!(worker = %id, reason, "engine not reached, trying again");
                 self.not_ready(&id, State::Unreachable(reason));
             }
             Event::Lost(id, reason) => {

@@ -221,7 +221,7 @@ impl Collector for IndexCollector {
             ),
             (
                 "index_private_lanes",
-                "Targets whose engine names blocks otherwise than the others",
+                "Lanes (one per target and tier) of engines that name blocks otherwise than the others",
                 stats.private_holders as u64,
             ),
         ];

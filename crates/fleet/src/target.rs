@@ -1,7 +1,7 @@
 //! One (worker, rank) and what is known of its block table. Knows nothing of how the news arrives.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use tito_kv_index::{Generations, Table, TierOverlap};
 use tito_types::{EngineInfo, IndexReport, KvCounters, KvEvent, KvNews, KvSupport, Tier, WorkerId};
@@ -41,6 +41,8 @@ struct Known {
     state: KvState,
     /// Whether the feed, as far as it knows, has missed nothing.
     proven: bool,
+    /// What was lost here of what the feed told, since the table was last known to be empty.
+    lost: Option<String>,
     media_inexact: Option<String>,
     counters: KvCounters,
     /// In device memory, host memory and storage.
@@ -104,6 +106,7 @@ impl Target {
             table: Table::new(block_tokens),
             state,
             proven: false,
+            lost: None,
             media_inexact: None,
             counters: KvCounters::default(),
             blocks: [0; 3],
@@ -143,9 +146,14 @@ impl Target {
         self.lower_tiers.load(Ordering::Relaxed)
     }
 
-    /// Leading blocks of a prompt it holds, by tier.
-    pub fn overlap(&self, blocks: &Blocks, chain: &[u64]) -> TierOverlap {
-        self.known().table.overlap(blocks.index(), chain)
+    /// Leading blocks of a prompt it holds, by tier. None while its news are being booked: requests do not wait for them.
+    pub fn try_overlap(&self, blocks: &Blocks, chain: &[u64]) -> Option<TierOverlap> {
+        let known = match self.known.try_lock() {
+            Ok(known) => known,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(known.table.overlap(blocks.index(), chain))
     }
 
     /// Every block is gone: the engine was told to drop them. Its own word for it comes with its next stored block.
@@ -193,18 +201,27 @@ impl Target {
         match news {
             KvNews::Events(events) => {
                 for event in &events {
+                    // Whose blocks they are is known before they can be found or given up.
+                    if let KvEvent::Stored(stored) = event
+                        && known.table.open(blocks.index(), stored.tier)
+                    {
+                        blocks.remember(self.id, known.table.holders());
+                    }
                     let applied = known.table.apply(blocks.index(), blocks.hasher(), event);
                     if applied.reset {
-                        known.partial(&self.metrics, "its block size changed".to_owned());
+                        known.lose(&self.metrics, "its block size changed");
                     }
                     match event {
                         KvEvent::Stored(stored) if applied.orphaned > 0 && stored.tier == Tier::Gpu => {
                             let reason = "blocks were stored after one that is not known";
-                            known.partial(&self.metrics, reason.to_owned());
+                            known.lose(&self.metrics, reason);
                         }
                         // Whatever of it was given up here is gone there too.
-                        KvEvent::Cleared if known.proven => known.state = KvState::Complete,
-                        KvEvent::Stored(_) | KvEvent::Removed { .. } | KvEvent::Cleared => {}
+                        KvEvent::Cleared => {
+                            known.lost = None;
+                            known.whole_if_proven();
+                        }
+                        KvEvent::Stored(_) | KvEvent::Removed { .. } => {}
                     }
                     self.metrics.applied(&applied);
                 }
@@ -212,11 +229,12 @@ impl Target {
             KvNews::Partial(reason) => {
                 known.table.reset(blocks.index());
                 known.proven = false;
+                known.lost = None;
                 known.partial(&self.metrics, reason);
             }
             KvNews::Complete => {
                 known.proven = true;
-                known.state = KvState::Complete;
+                known.whole_if_proven();
             }
             KvNews::Counters(counters) => {
                 self.metrics.counters(known.counters, counters);
@@ -230,7 +248,7 @@ impl Target {
     /// The index gave up some of its blocks for want of room.
     pub(crate) fn evicted(&self, blocks: &Blocks) {
         let mut known = self.known();
-        known.partial(&self.metrics, "the index is at its byte bound".to_owned());
+        known.lose(&self.metrics, "the index is at its byte bound");
         self.show(blocks, &mut known);
     }
 
@@ -247,7 +265,6 @@ impl Target {
 
     /// Lets readers and metrics see what changed.
     fn show(&self, blocks: &Blocks, known: &mut Known) {
-        blocks.remember(self.id, known.table.holders());
         let held = known.table.blocks(blocks.index());
         known.blocks = held;
         self.metrics.blocks(held);
@@ -281,6 +298,19 @@ impl Target {
 }
 
 impl Known {
+    /// Something that the feed told is not in the table any more.
+    fn lose(&mut self, metrics: &TargetMetrics, reason: &str) {
+        self.lost = Some(reason.to_owned());
+        self.partial(metrics, reason.to_owned());
+    }
+
+    /// Complete, unless something was lost on the way here.
+    fn whole_if_proven(&mut self) {
+        if self.proven && self.lost.is_none() {
+            self.state = KvState::Complete;
+        }
+    }
+
     fn partial(&mut self, metrics: &TargetMetrics, reason: String) {
         if self.state == KvState::Complete {
             metrics.became_partial();

@@ -44,6 +44,13 @@ pub const BYTES_MIN: usize = 1 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Holder(u32);
 
+impl Holder {
+    /// Its number: below the most holders there ever were at one time.
+    pub fn number(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// One block as the index sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {

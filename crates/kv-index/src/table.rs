@@ -171,7 +171,7 @@ impl Table {
             && !self.adapter_loaded(name, id)
         {
             // A straggler of weights that were replaced since.
-            return Applied { orphaned: blocks as u64, ..Applied::default() };
+            return skipped;
         }
         let mut reset = false;
         if size != self.block_tokens {
@@ -197,6 +197,13 @@ impl Table {
             Ok(()) => Applied { stored: blocks as u64, reset, ..Applied::default() },
             Err(_) => Applied { orphaned: blocks as u64, reset, ..Applied::default() },
         }
+    }
+
+    /// Opens the lane of a tier, so that its owner can be known before anything is stored in it. False if it was open.
+    pub fn open(&mut self, index: &Index, tier: Tier) -> bool {
+        let fresh = self.lanes[lane(tier)].is_none();
+        self.lane(index, tier);
+        fresh
     }
 
     /// The lane of a tier. All lanes of a target share the engine's names.

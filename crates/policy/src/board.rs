@@ -13,7 +13,7 @@ use crate::policy::{Policy, PolicyKind};
 use crate::predicted::Predicted;
 use crate::random::Random;
 use crate::siblings::{SiblingRule, Siblings};
-use crate::slots::{Load, Observed, Slot, SlotSpec, Slots};
+use crate::slots::{Load, Slot, SlotSpec, Slots};
 use crate::tournament::Key;
 use crate::view::View;
 use crate::{Group, Query, Stickiness};
@@ -62,16 +62,17 @@ impl BoardConfig {
     }
 }
 
-/// Sizes of what a board keeps.
+/// How much a board keeps, for its owner's metrics. All but the total are levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BoardStats {
-    /// Tickets that have not ended.
+    /// Tickets that have not ended; they are all the requests in flight, unless one was forgotten.
     pub tickets: usize,
-    /// Sessions remembered.
+    /// Sessions remembered, at most [`BoardConfig::sessions_max`]. Idle ones count until other sessions are sent
+    /// somewhere.
     pub sessions: usize,
-    /// Prompts expected.
+    /// Prompts expected, at most [`BoardConfig::predicted_max`]. Those whose time is up count until the next choice.
     pub predicted: usize,
-    /// Prompts not expected because there were as many as may be; a total.
+    /// Prompts not expected because there were as many as may be: a total that never falls.
     pub predicted_refused: u64,
 }
 
@@ -112,7 +113,8 @@ impl Board {
         &self.config
     }
 
-    /// A new target, enabled and without load. O(slots · log slots).
+    /// A new target without load. One that is not ready is not to be added: whatever is here may be chosen.
+    /// O(slots · log slots).
     pub fn add(&mut self, spec: SlotSpec) -> Slot {
         self.slots.add(spec)
     }
@@ -133,20 +135,9 @@ impl Board {
         }
     }
 
-    /// Whether new requests may go there.
-    pub fn set_enabled(&mut self, slot: Slot, enabled: bool) {
-        self.slots.update(slot, |entry| entry.enabled = enabled);
-    }
-
     /// Whether everything the slot holds is told in overlaps. Where it is not, a session is trusted to be there.
     pub fn set_known(&mut self, slot: Slot, known: bool) {
         self.slots.update(slot, |entry| entry.known = known);
-    }
-
-    /// Lets the engine's own numbers correct the slot's load, within bounds: by at most half its KV room and by half
-    /// of what it runs at a time. It holds until the next call; None takes it back.
-    pub fn correct(&mut self, slot: Slot, observed: Option<Observed>) {
-        self.slots.correct(slot, observed);
     }
 
     /// What is in flight on a slot; nothing if it is gone.
@@ -154,7 +145,7 @@ impl Board {
         if self.slots.alive(slot) { self.slots.load(slot.index) } else { Load::default() }
     }
 
-    /// Sizes.
+    /// How much is kept. O(1), so that it may be read under the owner's lock at every scrape.
     pub fn stats(&self) -> BoardStats {
         BoardStats {
             tickets: self.ledger.len(),

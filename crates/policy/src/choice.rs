@@ -69,8 +69,6 @@ pub struct Candidate {
 /// Why a slot cannot be chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unfit {
-    /// It was switched off.
-    Disabled,
     /// The query leaves its worker out.
     Excluded,
     /// The pin names another one.
@@ -82,7 +80,6 @@ pub enum Unfit {
 impl fmt::Display for Unfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Disabled => "disabled",
             Self::Excluded => "excluded by the request",
             Self::PinnedElsewhere => "the request is pinned elsewhere",
             Self::Full => "at its limit",
@@ -97,9 +94,7 @@ pub enum Refusal {
     Full,
     /// No slot serves the query.
     Nobody,
-    /// All that serve it are disabled.
-    Disabled,
-    /// All that are enabled are excluded by the query.
+    /// All that serve it are excluded by the query.
     Excluded,
     /// The policy sends requests only where they are pinned, and this one is not.
     PinRequired,
@@ -126,7 +121,6 @@ impl fmt::Display for Refusal {
         match self {
             Self::Full => f.write_str("every target is at its limit"),
             Self::Nobody => f.write_str("no target serves the request"),
-            Self::Disabled => f.write_str("every target is disabled"),
             Self::Excluded => f.write_str("every target was tried or left out"),
             Self::PinRequired => f.write_str("the direct policy needs a worker or a rank"),
             Self::UnknownWorker { worker, valid } => {

@@ -9,7 +9,7 @@ use crate::tournament::{Key, Tournament};
 mod parts;
 
 pub(crate) use parts::Amounts;
-pub use parts::{Group, Limits, Load, Observed, Slot, SlotSpec};
+pub use parts::{Group, Limits, Load, Slot, SlotSpec};
 
 /// What slots were given to compute counts half after so long.
 const SERVED_HALVES_EVERY: Duration = Duration::from_secs(600);
@@ -32,14 +32,11 @@ pub(crate) struct Hot {
 pub(crate) struct Entry {
     /// Absent once it was removed.
     pub(crate) spec: Option<SlotSpec>,
-    pub(crate) enabled: bool,
     /// Whether all it holds is known, so that an overlap of nothing means nothing.
     pub(crate) known: bool,
     /// When it was last chosen, counted in choices.
     pub(crate) turn: u64,
     load: Amounts,
-    /// Added to the tokens held, and to the continuations.
-    correction: (i64, u64),
     place: u32,
 }
 
@@ -83,15 +80,7 @@ impl Slots {
         // A newcomer is no more behind than the one that is furthest behind, or it would get everything for a while.
         let others = self.members(group).iter().map(|&index| self.hot[index as usize].served);
         let served = others.min().unwrap_or(0);
-        let entry = Entry {
-            spec: Some(spec),
-            enabled: true,
-            known: false,
-            turn: 0,
-            load: Amounts::default(),
-            correction: (0, 0),
-            place: 0,
-        };
+        let entry = Entry { spec: Some(spec), known: false, turn: 0, load: Amounts::default(), place: 0 };
         let index = if let Some(index) = self.free.pop() {
             self.entries[index as usize] = entry;
             self.hot[index as usize].group = group;
@@ -236,22 +225,6 @@ impl Slots {
         });
     }
 
-    /// Lets an engine's own numbers correct ours: by at most half its KV room, and half as many continuations as it
-    /// runs at a time. None takes the correction back.
-    pub(crate) fn correct(&mut self, slot: Slot, observed: Option<Observed>) {
-        self.update(slot, |entry| {
-            let (Some(spec), Some(observed)) = (&entry.spec, observed) else {
-                entry.correction = (0, 0);
-                return;
-            };
-            let bound = (spec.capacity_tokens / 2).min(i64::MAX as u64) as i64;
-            let signed = |tokens: u64| tokens.min(i64::MAX as u64) as i64;
-            let tokens = signed(observed.kv_tokens).saturating_sub(signed(entry.load.held));
-            let foreign = observed.continuations.saturating_sub(entry.load.continuations);
-            entry.correction = (tokens.clamp(-bound, bound), foreign.min(u64::from(spec.running_max / 2)));
-        });
-    }
-
     /// Gives every slot its place in the order and builds the groups anew.
     fn reorder(&mut self) {
         let mut sorted: Vec<u32> = (0..self.entries.len() as u32)
@@ -294,22 +267,19 @@ impl Slots {
     fn price(&mut self, index: u32) {
         let (entry, served) = (&self.entries[index as usize], self.hot[index as usize].served);
         let Some(spec) = &entry.spec else { return };
-        let (load, weights, (tokens, foreign)) = (entry.load, &self.weights, entry.correction);
-        let held = load.held.saturating_add_signed(tokens);
+        let (load, weights) = (entry.load, &self.weights);
         let roomy = if spec.capacity_tokens == 0 { u64::MAX } else { spec.capacity_tokens / 10 * 9 };
         let seats = if spec.running_max == 0 { u64::MAX } else { u64::from(spec.running_max) };
-        let standing = (load.continuations + foreign).saturating_sub(seats);
+        let standing = load.continuations.saturating_sub(seats);
         let base = [
             weights.prefill_price(load.prefill),
-            weights.decode.saturating_mul(held),
-            weights.pressure.saturating_mul(held.saturating_sub(roomy)),
+            weights.decode.saturating_mul(load.held),
+            weights.pressure.saturating_mul(load.held.saturating_sub(roomy)),
             weights.seat.saturating_mul(standing),
             weights.fill.saturating_mul(served),
         ];
         let limits = spec.limits;
-        let room = if !entry.enabled {
-            0
-        } else if load.requests == 0 {
+        let room = if load.requests == 0 {
             u32::MAX
         } else if load.prefill.div_ceil(MILLI) >= limits.prefill_tokens_max {
             0

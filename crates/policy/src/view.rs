@@ -92,8 +92,6 @@ impl View<'_> {
     pub(crate) fn unfit(&self, slot: u32) -> Option<Unfit> {
         if self.query.pin.is_some_and(|pin| !self.pinned(pin, slot)) {
             Some(Unfit::PinnedElsewhere)
-        } else if !self.slots.entries[slot as usize].enabled {
-            Some(Unfit::Disabled)
         } else if self.excluded(slot) {
             Some(Unfit::Excluded)
         } else if self.slots.hot[slot as usize].room < self.query.continuations.max(1) {
@@ -105,22 +103,15 @@ impl View<'_> {
 
     /// Why the query can be sent nowhere; asked when nothing fits.
     pub(crate) fn refusal(&self) -> Refusal {
-        let mut seen = [false; 4];
+        let mut excluded = false;
         for slot in self.members() {
-            let place = match self.unfit(slot) {
-                None | Some(Unfit::Full) => 3,
-                Some(Unfit::Excluded) => 2,
-                Some(Unfit::Disabled) => 1,
-                Some(Unfit::PinnedElsewhere) => 0,
-            };
-            seen[place] = true;
+            match self.unfit(slot) {
+                None | Some(Unfit::Full) => return Refusal::Full,
+                Some(Unfit::Excluded) => excluded = true,
+                Some(Unfit::PinnedElsewhere) => {}
+            }
         }
-        match seen {
-            [_, _, _, true] => Refusal::Full,
-            [_, _, true, _] => Refusal::Excluded,
-            [_, true, ..] => Refusal::Disabled,
-            _ => Refusal::Nobody,
-        }
+        if excluded { Refusal::Excluded } else { Refusal::Nobody }
     }
 
     /// Whether a pin can be honoured at all; if not, what could.

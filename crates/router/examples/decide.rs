@@ -72,7 +72,7 @@ impl Bench {
         let (slots, overlaps) = (&self.slots, &mut self.overlaps);
         self.index.find(black_box(&self.chain), |holder: Holder, blocks| {
             overlaps.push(Overlap {
-                slot: slots[holder.number() as usize],
+                slot: slots[holder.number()],
                 gpu_tokens: blocks * BLOCK_TOKENS as u32,
                 cpu_tokens: 0,
                 storage_tokens: 0,

@@ -2,11 +2,13 @@
 //!
 //! Everything here is done under one short lock; nothing here awaits.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use prometheus_client::metrics::gauge::Gauge;
 use tito_fleet::{Blocks, Snapshot, State};
 use tito_policy::{Board, BoardConfig, Group, Limits, Pin, Slot, SlotSpec};
+use tito_types::WorkerId;
 use tokio::sync::oneshot;
 
 use crate::TargetLimit;
@@ -15,16 +17,23 @@ use crate::view::{Place, Serves, View};
 /// Who stands in one line: requests that could take each other's place.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Line {
-    pub(crate) model: String,
-    pub(crate) worker: Option<tito_types::WorkerId>,
-    pub(crate) rank: Option<u32>,
+    model: String,
+    worker: Option<WorkerId>,
+    rank: Option<u32>,
+    /// Who is left out, because it could not be reached.
+    excluded: Vec<WorkerId>,
 }
 
 impl Line {
-    pub(crate) fn new(model: &str, pin: &Pin) -> Self {
-        Self { model: model.to_owned(), worker: pin.worker.clone(), rank: pin.rank }
+    pub(crate) fn new(model: &str, pin: &Pin, excluded: &[WorkerId]) -> Self {
+        let (worker, rank) = (pin.worker.clone(), pin.rank);
+        Self { model: model.to_owned(), worker, rank, excluded: excluded.to_vec() }
     }
 }
+
+/// When somebody came to a line; it is kept when they come back to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Arrival(u64);
 
 /// The board and who waits.
 pub(crate) struct Desk {
@@ -34,12 +43,14 @@ pub(crate) struct Desk {
     /// How many groups there ever were: a group that serves other names is another one.
     groups_made: u32,
     /// Those whose turn has not come, first come first.
-    lines: BTreeMap<Line, VecDeque<oneshot::Sender<()>>>,
+    lines: BTreeMap<Line, BTreeMap<Arrival, oneshot::Sender<()>>>,
     waiting: usize,
+    arrivals: u64,
+    waiting_gauge: Gauge,
 }
 
 impl Desk {
-    pub(crate) fn new(config: BoardConfig, limit: TargetLimit) -> Self {
+    pub(crate) fn new(config: BoardConfig, limit: TargetLimit, waiting_gauge: Gauge) -> Self {
         Self {
             board: Board::new(config),
             limit,
@@ -47,6 +58,8 @@ impl Desk {
             groups_made: 0,
             lines: BTreeMap::new(),
             waiting: 0,
+            arrivals: 0,
+            waiting_gauge,
         }
     }
 
@@ -132,76 +145,77 @@ impl Desk {
         self.lines.contains_key(line)
     }
 
-    /// Stands in a line, at its end or, for who was called in vain, at its head; none when too many wait already.
+    /// Stands in a line, at its end or, for who was called in vain, in the place it had; none when too many wait already.
     pub(crate) fn queue(
         &mut self,
         line: &Line,
-        at_head: bool,
+        arrived: Option<Arrival>,
         waiting_max: usize,
-    ) -> Option<oneshot::Receiver<()>> {
-        if self.waiting >= waiting_max {
-            self.sweep();
-        }
-        if self.waiting >= waiting_max {
+    ) -> Option<(Arrival, oneshot::Receiver<()>)> {
+        // Who was let in before is not turned away because others came since.
+        if arrived.is_none() && self.waiting >= waiting_max {
             return None;
         }
+        let arrival = arrived.unwrap_or_else(|| {
+            self.arrivals += 1;
+            Arrival(self.arrivals)
+        });
         let (turn, called) = oneshot::channel();
-        let others = self.lines.entry(line.clone()).or_default();
-        if at_head {
-            others.push_front(turn);
-        } else {
-            others.push_back(turn);
-        }
-        self.waiting += 1;
-        Some(called)
+        self.lines.entry(line.clone()).or_default().insert(arrival, turn);
+        self.count(1);
+        Some((arrival, called))
     }
 
-    /// How many wait.
-    pub(crate) fn waiting(&self) -> usize {
-        self.waiting
+    /// Leaves a line without having been called; nothing if it was.
+    pub(crate) fn leave(&mut self, line: &Line, arrival: Arrival) {
+        let Some(others) = self.lines.get_mut(line) else { return };
+        let left = others.remove(&arrival).is_some();
+        if others.is_empty() {
+            self.lines.remove(line);
+        }
+        if left {
+            self.count(-1);
+        }
     }
 
     /// Calls the first of every line: something became free.
     pub(crate) fn call(&mut self) {
-        let waiting = &mut self.waiting;
+        let mut called = 0;
         self.lines.retain(|_, line| {
-            call_first(line, waiting);
+            called += call_first(line);
             !line.is_empty()
         });
+        self.count(-called);
     }
 
     /// Calls the next of one line: whoever was called before took a place and may have left another, or none.
     pub(crate) fn pass_on(&mut self, line: &Line) {
         let Some(others) = self.lines.get_mut(line) else { return };
-        call_first(others, &mut self.waiting);
+        let called = call_first(others);
         if others.is_empty() {
             self.lines.remove(line);
         }
-    }
-
-    /// Forgets those who left.
-    fn sweep(&mut self) {
-        self.lines.retain(|_, line| {
-            line.retain(|turn| !turn.is_closed());
-            !line.is_empty()
-        });
-        self.waiting = self.lines.values().map(VecDeque::len).sum();
+        self.count(-called);
     }
 
     fn call_all(&mut self) {
-        self.waiting = 0;
-        for turn in std::mem::take(&mut self.lines).into_values().flatten() {
+        let lines = std::mem::take(&mut self.lines);
+        for turn in lines.into_values().flat_map(BTreeMap::into_values) {
             let _ = turn.send(());
         }
+        self.waiting = 0;
+        self.count(0);
+    }
+
+    fn count(&mut self, change: isize) {
+        self.waiting = self.waiting.saturating_add_signed(change);
+        self.waiting_gauge.set(i64::try_from(self.waiting).unwrap_or(i64::MAX));
     }
 }
 
-/// Calls the first who is still there.
-fn call_first(line: &mut VecDeque<oneshot::Sender<()>>, waiting: &mut usize) {
-    while let Some(turn) = line.pop_front() {
-        *waiting = waiting.saturating_sub(1);
-        if turn.send(()).is_ok() {
-            return;
-        }
-    }
+/// Calls the first of a line, who is there: those who leave take themselves out.
+fn call_first(line: &mut BTreeMap<Arrival, oneshot::Sender<()>>) -> isize {
+    let Some((_, turn)) = line.pop_first() else { return 0 };
+    let _ = turn.send(());
+    1
 }

@@ -1,10 +1,17 @@
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
-use prometheus_client::metrics::counter::Counter;
+use std::sync::Weak;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeLabelSet, EncodeLabelValue, EncodeMetric, LabelValueEncoder,
+};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
-use tito_policy::Reason;
+use tito_policy::{BoardStats, Reason};
 use tito_types::WorkerId;
+
+use crate::route::Shared;
 
 /// What the router counts. Workers are configured by name, so the label is bounded by the configuration.
 #[derive(Debug, Clone)]
@@ -113,7 +120,7 @@ impl RouteMetrics {
         let text =
             "Requests by what the engine found in its cache: equal to what was expected, more, or less";
         registry.register("cache_reports", text, metrics.cache_reports.clone());
-        let text = "Requests with media that were matched only on the tokens before their first media";
+        let text = "Requests whose media could not be matched on every target: on the tokens before their first media, or on nothing";
         registry.register("token_only_requests", text, metrics.token_only.clone());
         metrics
     }
@@ -139,8 +146,9 @@ impl RouteMetrics {
         self.overlap_tokens.inc_by(u64::from(overlap_tokens));
     }
 
-    pub(crate) fn waiting(&self, requests: usize) {
-        self.waiting.set(i64::try_from(requests).unwrap_or(i64::MAX));
+    /// Set by whoever keeps the lines.
+    pub(crate) fn waiting(&self) -> Gauge {
+        self.waiting.clone()
     }
 
     pub(crate) fn token_only(&self) {
@@ -158,5 +166,27 @@ impl RouteMetrics {
             std::cmp::Ordering::Greater => Agreement::LessCached,
         };
         self.cache_reports.get_or_create(&AgreementLabels { result }).inc();
+    }
+}
+
+/// Sizes of what the board keeps, read when metrics are.
+#[derive(Debug)]
+pub(crate) struct BoardCollector(pub(crate) Weak<Shared>);
+
+impl Collector for BoardCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let Some(shared) = self.0.upgrade() else { return Ok(()) };
+        let BoardStats { tickets, sessions, predicted, predicted_refused } = shared.desk().board.stats();
+        for (name, help, value) in [
+            ("tickets", "Requests charged to a target and not ended", tickets),
+            ("sessions", "Sessions remembered", sessions),
+            ("predicted_prompts", "Prompts expected on a target before its events tell", predicted),
+        ] {
+            let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
+            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+        }
+        let refused = ConstCounter::new(predicted_refused);
+        let help = "Prompts not expected because there were as many as may be";
+        refused.encode(encoder.encode_descriptor("predicted_refused", help, None, refused.metric_type())?)
     }
 }

@@ -1,5 +1,6 @@
 //! What of a prompt each target holds. Knows nothing of loads or choices.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tito_fleet::Blocks;
@@ -68,13 +69,16 @@ pub(crate) fn held(blocks: &Blocks, view: &View, groups: &[Group], request: &Gen
             let leading = if place.target.media_exact() { leading } else { leading.min(exact) };
             held.overlaps.push(overlap(place.slot, block_tokens, [leading, 0, 0]));
         });
-        for place in shapes().flat_map(|shape| &shape.lower_tiers).filter_map(|id| view.places.get(id)) {
-            if matches(place) {
-                let chain = if place.target.media_exact() { &chain[..] } else { &chain[..exact] };
-                let TierOverlap { gpu, cpu, storage } = place.target.overlap(blocks, chain);
-                held.overlaps.retain(|known| known.slot != place.slot);
-                held.overlaps.push(overlap(place.slot, block_tokens, [gpu, cpu, storage]));
-            }
+        let lower = shapes().flat_map(|shape| &shape.lower_tiers).filter_map(|id| view.places.get(id));
+        let lower = lower.filter(|place| matches(place)).filter_map(|place| {
+            let chain = if place.target.media_exact() { &chain[..] } else { &chain[..exact] };
+            let TierOverlap { gpu, cpu, storage } = place.target.try_overlap(blocks, chain)?;
+            Some((place.slot, overlap(place.slot, block_tokens, [gpu, cpu, storage])))
+        });
+        let lower: BTreeMap<Slot, Overlap> = lower.collect();
+        if !lower.is_empty() {
+            held.overlaps.retain(|known| !lower.contains_key(&known.slot));
+            held.overlaps.extend(lower.into_values());
         }
         if held.prefix.is_none() && !chain.is_empty() {
             held.prefix = Some(Prefix { block_tokens, chain });

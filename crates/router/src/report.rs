@@ -1,25 +1,27 @@
 //! What an operator sees of the fleet and of one choice. Reads; changes nothing.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 
-use tito_fleet::{Target, Worker};
-use tito_policy::{Load, PolicyKind};
+use tito_fleet::{Target, TargetId, Worker};
+use tito_policy::Load;
 use tito_types::{
     CandidateReport, EngineInfo, EngineReport, GenerateRequest, LoadReport, RouteReport, TargetReport,
     WorkerReport,
 };
 
 use crate::Route;
-use crate::desk::Desk;
-use crate::view::View;
+use crate::view::Place;
 
 impl Route {
     /// Every configured worker, its targets and their load.
     pub fn workers(&self) -> Vec<WorkerReport> {
-        let snapshot = Arc::clone(&self.shared.fleet.borrow());
         let mut desk = self.shared.desk();
-        let view = desk.view(&snapshot, &self.shared.blocks);
-        snapshot.workers.iter().map(|worker| worker_report(worker, &view, &desk)).collect()
+        let view = self.shared.view(&mut desk);
+        let load = |(id, place): (&TargetId, &Place)| (*id, desk.board.load(place.slot));
+        let loads: HashMap<TargetId, Load> = view.places.iter().map(load).collect();
+        // What targets hold is asked of each of them, which may be busy: nobody else waits for that.
+        drop(desk);
+        view.snapshot().workers.iter().map(|worker| worker_report(worker, &loads)).collect()
     }
 
     /// Where a request would go now, and why. Nothing is sent, charged or remembered.
@@ -53,20 +55,15 @@ impl Route {
                 .collect(),
         }
     }
-
-    /// The policy in force.
-    pub fn policy(&self) -> PolicyKind {
-        self.shared.config.board.policy
-    }
 }
 
-fn worker_report(worker: &Worker, view: &View, desk: &Desk) -> WorkerReport {
+fn worker_report(worker: &Worker, loads: &HashMap<TargetId, Load>) -> WorkerReport {
     WorkerReport {
         id: worker.id.clone(),
         state: worker.state.word(),
         reason: worker.state.reason().map(str::to_owned),
         engine: worker.info.as_deref().map(|info| engine_report(info, worker)),
-        targets: worker.targets.iter().map(|target| target_report(target, view, desk)).collect(),
+        targets: worker.targets.iter().map(|target| target_report(target, loads)).collect(),
     }
 }
 
@@ -82,8 +79,8 @@ fn engine_report(info: &EngineInfo, worker: &Worker) -> EngineReport {
     }
 }
 
-fn target_report(target: &Target, view: &View, desk: &Desk) -> TargetReport {
-    let load = view.places.get(&target.id).map(|place| desk.board.load(place.slot)).unwrap_or_default();
+fn target_report(target: &Target, loads: &HashMap<TargetId, Load>) -> TargetReport {
+    let load = loads.get(&target.id).copied().unwrap_or_default();
     TargetReport {
         rank: target.rank,
         capacity_tokens: target.capacity_tokens,

@@ -3,21 +3,23 @@
 mod wait;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::{Stream, StreamExt, stream};
+use prometheus_client::registry::Registry;
 use tito_engine::{BoxEngine, Engine, TokenStream};
-use tito_fleet::{Blocks, Snapshot};
+use tito_fleet::{Blocks, Snapshot, State};
 use tito_kv_index::cached_tokens_max;
 use tito_policy::{Choice, Group, Pin, Query, Refusal, Ticket};
 use tito_types::{Delivery, Delta, EngineError, GenerateRequest, Placement, Retry, WorkerId};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tracing::warn;
 
 use crate::RouteConfig;
 use crate::booking::Booking;
 use crate::desk::{Desk, Line};
-use crate::metrics::{Contact, RouteMetrics};
+use crate::metrics::{BoardCollector, Contact, RouteMetrics};
 use crate::prefix::{Held, held, prompt_tokens};
 use crate::route::wait::Waiting;
 use crate::silent::Silent;
@@ -73,10 +75,18 @@ impl Route {
         config: RouteConfig,
         metrics: RouteMetrics,
     ) -> Self {
-        let desk = Mutex::new(Desk::new(config.board, config.target_limit));
+        let desk = Desk::new(config.board, config.target_limit, metrics.waiting());
+        let desk = Mutex::new(desk);
         let silent = Mutex::default();
         let born = Instant::now();
         Self { shared: Arc::new(Shared { fleet, blocks, config, metrics, desk, silent, born }) }
+    }
+}
+
+impl Route {
+    /// Shows the sizes of its board among the metrics; the caller passes the registry for `router_…`.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register_collector(Box::new(BoardCollector(Arc::downgrade(&self.shared))));
     }
 }
 
@@ -145,7 +155,7 @@ async fn book(
     request: &GenerateRequest,
     exclude: &[WorkerId],
 ) -> Result<(Booking, BoxEngine, bool), EngineError> {
-    let mut waiting = Waiting::new(shared, Line::new(&request.model, &pin(request)));
+    let mut waiting = Waiting::new(shared, Line::new(&request.model, &pin(request), exclude));
     loop {
         let wish = shared.wish(request);
         match shared.choose(&wish, exclude, &mut waiting) {
@@ -154,7 +164,7 @@ async fn book(
                 return Ok((booking, place.engine, place.ranked));
             }
             Chosen::Wait => waiting.called().await?,
-            Chosen::Refused(refusal) => return Err(refused(&refusal, request)),
+            Chosen::Refused(refusal) => return Err(shared.refused(&refusal, request)),
         }
     }
 }
@@ -206,27 +216,44 @@ pub(crate) fn pin(request: &GenerateRequest) -> Pin {
     Pin { worker: request.worker.clone(), rank: request.rank }
 }
 
-/// What a refusal of the board means to the caller.
-fn refused(refusal: &Refusal, request: &GenerateRequest) -> EngineError {
-    let invalid =
-        |param: &str| EngineError::Invalid { param: param.to_owned(), message: refusal.to_string() };
-    match refusal {
-        Refusal::UnknownWorker { .. } | Refusal::PinRequired => invalid("x-tito-worker"),
-        Refusal::UnknownRank { .. } => invalid("x-data-parallel-rank"),
-        Refusal::Full => EngineError::Overloaded(
-            "every target is at its limit and as many requests wait as may".to_owned(),
-        ),
-        Refusal::Nobody | Refusal::Disabled | Refusal::Excluded => {
-            EngineError::NoWorker(format!("none is ready for {}", request.model))
-        }
-    }
-}
-
 impl Shared {
     /// Brings the board to the fleet as it is.
     fn sync(&self) -> Arc<View> {
+        self.view(&mut self.desk())
+    }
+
+    /// The same for who holds the desk. The snapshot is read under its lock, so that the board never goes back to an
+    /// older one.
+    pub(crate) fn view(&self, desk: &mut Desk) -> Arc<View> {
         let snapshot = Arc::clone(&self.fleet.borrow());
-        self.desk().view(&snapshot, &self.blocks)
+        desk.view(&snapshot, &self.blocks)
+    }
+
+    /// What a refusal of the board means to the caller.
+    fn refused(&self, refusal: &Refusal, request: &GenerateRequest) -> EngineError {
+        let invalid =
+            |param: &str| EngineError::Invalid { param: param.to_owned(), message: refusal.to_string() };
+        let none = || EngineError::NoWorker(format!("none is ready for {}", request.model));
+        match refusal {
+            Refusal::UnknownWorker { worker, .. } if self.is_down(Some(worker), None) => none(),
+            Refusal::UnknownRank { worker, rank, .. } if self.is_down(worker.as_ref(), Some(*rank)) => none(),
+            Refusal::UnknownWorker { .. } | Refusal::PinRequired => invalid("x-tito-worker"),
+            Refusal::UnknownRank { .. } => invalid("x-data-parallel-rank"),
+            Refusal::Full => EngineError::Overloaded(
+                "every target is at its limit and as many requests wait as may".to_owned(),
+            ),
+            Refusal::Nobody | Refusal::Excluded => none(),
+        }
+    }
+
+    /// Whether a pin names what is configured and cannot be reached now.
+    fn is_down(&self, worker: Option<&WorkerId>, rank: Option<u32>) -> bool {
+        let snapshot = Arc::clone(&self.fleet.borrow());
+        snapshot.workers.iter().any(|known| {
+            !matches!(known.state, State::Ready(_))
+                && worker.is_none_or(|worker| *worker == known.id)
+                && rank.is_none_or(|rank| known.owns(rank))
+        })
     }
 
     /// The fleet as it is and what its targets hold of the prompt.

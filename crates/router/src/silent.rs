@@ -42,7 +42,9 @@ impl Silent {
             if !self.tickets.contains(&watched.ticket) {
                 continue;
             }
-            if watched.target.overlap(blocks, &watched.chain).gpu == watched.chain.len() {
+            // A target that is busy with its news is looked at another time.
+            let overlap = watched.target.try_overlap(blocks, &watched.chain);
+            if overlap.is_some_and(|overlap| overlap.gpu == watched.chain.len()) {
                 self.tickets.remove(&watched.ticket);
                 return Some(watched.ticket);
             }

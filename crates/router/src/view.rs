@@ -90,6 +90,11 @@ impl View {
         Arc::ptr_eq(&self.snapshot, snapshot)
     }
 
+    /// The fleet it shows.
+    pub(crate) fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
     pub(crate) fn version(&self) -> u64 {
         self.version
     }

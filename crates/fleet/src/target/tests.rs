@@ -163,3 +163,17 @@ fn a_block_after_one_that_is_not_known_shows_that_not_all_is_known() {
     let reason = "blocks were stored after one that is not known";
     assert_eq!((report.state, report.reason.as_deref()), ("partial", Some(reason)));
 }
+
+#[test]
+fn what_was_lost_before_the_history_was_proven_is_not_forgotten_by_the_proof() {
+    let bench = Bench::new(ON, tito_kv_index::BYTES_MIN);
+    for sequence in 0..4000 {
+        bench.store(0, sequence * 100, 20);
+        bench.blocks.tell_evicted();
+    }
+    let target = &bench.targets[0];
+    target.apply(&bench.blocks, KvNews::Complete);
+    assert_eq!((target.report().state, target.complete()), ("partial", false), "{:?}", target.report());
+    target.apply(&bench.blocks, KvNews::Events(vec![KvEvent::Cleared]));
+    assert_eq!(target.report().state, "complete", "an empty table is a whole one");
+}

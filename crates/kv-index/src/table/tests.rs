@@ -237,7 +237,7 @@ fn a_greater_load_of_an_adapter_starts_cold_whoever_tells_of_it_first() {
         let tokens = &prompt[..blocks * SIZE as usize];
         let event =
             StoredBlocks { adapter: Some("ad".into()), adapter_id: id, ..stored(None, names, tokens) };
-        bench.apply(&KvEvent::Stored(event)).orphaned
+        bench.apply(&KvEvent::Stored(event)).skipped
     };
     let held = |bench: &Bench| bench.overlap(&prompt, &Media::None, None, Some("ad"))[0];
     store(&mut bench, Some(4), &[1, 2, 3], 3);

@@ -279,16 +279,31 @@ fn a_preview_is_what_the_next_choice_will_be_even_when_it_is_drawn() {
 }
 
 #[test]
-fn metrics_of_the_engine_correct_the_load_within_bounds() {
-    let mut bench = Bench::kv(2);
-    let observed = |kv_tokens| Some(Observed { kv_tokens, continuations: 0 });
-    bench.board.correct(bench.slots[0], observed(100_000));
-    assert_eq!(bench.goes_to(&ask(10)), "b");
-    let cost = |bench: &mut Bench| bench.explain(&ask(0)).iter().map(|seen| seen.cost).fold(0.0, f64::max);
-    bench.board.correct(bench.slots[0], observed(500_000));
-    let bounded = cost(&mut bench);
-    bench.board.correct(bench.slots[0], observed(u64::MAX));
-    assert!((cost(&mut bench) - bounded).abs() < 1e-9);
-    bench.board.correct(bench.slots[0], None);
-    assert_eq!(bench.goes_to(&ask(10)), "a");
+fn the_stats_follow_what_comes_and_goes_and_stay_within_their_bounds() {
+    let config = BoardConfig {
+        sessions_max: 2,
+        session_idle: Duration::from_secs(10),
+        predicted_max: 2,
+        ..BoardConfig::new(PolicyKind::Kv, 7)
+    };
+    let mut bench = Bench::with(config, 2);
+    assert_eq!(bench.board.stats(), BoardStats::default());
+    let prompts = ["ab", "cd", "ef"].map(prefix);
+    let asks = [0, 1, 2].map(|place| Ask {
+        session: Some(place as u64),
+        prefix: Some(prompts[place].clone()),
+        ..ask(32)
+    });
+    let [first, second, third] = asks.each_ref().map(|ask| bench.choose(ask).ticket);
+    let full = BoardStats { tickets: 3, sessions: 2, predicted: 2, predicted_refused: 1 };
+    assert_eq!(bench.board.stats(), full);
+    bench.board.end(first);
+    assert_eq!(bench.board.stats(), BoardStats { tickets: 2, predicted: 1, ..full });
+    bench.board.prefill_done(second, bench.now);
+    bench.board.end(second);
+    bench.board.end(third);
+    assert_eq!(bench.board.stats(), BoardStats { tickets: 0, predicted: 1, ..full });
+    bench.now = Duration::from_secs(10);
+    bench.choose(&Ask { session: Some(9), ..ask(32) });
+    assert_eq!(bench.board.stats(), BoardStats { tickets: 1, sessions: 1, predicted: 0, ..full });
 }

@@ -59,15 +59,6 @@ pub struct Load {
     pub decode_tokens: u64,
 }
 
-/// What an engine's own metrics say about a slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Observed {
-    /// KV tokens in use.
-    pub kv_tokens: u64,
-    /// Continuations running and waiting.
-    pub continuations: u64,
-}
-
 /// A change of what is in flight on one slot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Amounts {

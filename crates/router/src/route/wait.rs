@@ -9,14 +9,15 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Shared;
 use crate::RouteConfig;
-use crate::desk::{Desk, Line};
+use crate::desk::{Arrival, Desk, Line};
 
 /// One request's way through the line. Letting go at any moment leaves the line in order.
 pub(super) struct Waiting {
     shared: Arc<Shared>,
     line: Line,
     state: State,
-    /// Set when it first stands in the line.
+    /// Given when it first stands in the line, and kept.
+    arrived: Option<Arrival>,
     deadline: Option<Instant>,
 }
 
@@ -31,7 +32,7 @@ enum State {
 
 impl Waiting {
     pub(super) fn new(shared: &Arc<Shared>, line: Line) -> Self {
-        Self { shared: Arc::clone(shared), line, state: State::Outside, deadline: None }
+        Self { shared: Arc::clone(shared), line, state: State::Outside, arrived: None, deadline: None }
     }
 
     /// Whether nobody would be overtaken.
@@ -39,12 +40,12 @@ impl Waiting {
         matches!(self.state, State::Called) || !desk.queued(&self.line)
     }
 
-    /// Stands in the line: at its end, or at its head after being called in vain. Refused when too many do.
+    /// Stands in the line: at its end, or where it stood before it was called in vain. Refused when too many do.
     pub(super) fn queue(&mut self, desk: &mut Desk, config: &RouteConfig) -> Result<(), Refusal> {
-        let at_head = matches!(self.state, State::Called);
         self.state = State::Outside;
-        let called = desk.queue(&self.line, at_head, config.queue_requests_max).ok_or(Refusal::Full)?;
-        self.shared.metrics.waiting(desk.waiting());
+        let place = desk.queue(&self.line, self.arrived, config.queue_requests_max);
+        let (arrival, called) = place.ok_or(Refusal::Full)?;
+        self.arrived = Some(arrival);
         self.state = State::Standing(called);
         Ok(())
     }
@@ -81,6 +82,9 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
+        // Most requests never stood in a line.
+        let Some(arrival) = self.arrived else { return };
+        let mut desk = self.shared.desk();
         let called = match &mut self.state {
             State::Outside => false,
             State::Standing(called) => called.try_recv().is_ok(),
@@ -88,11 +92,9 @@ impl Drop for Waiting {
         };
         // Whoever was called has taken a place and may have left another, or leaves with none taken.
         if called {
-            self.shared.desk().pass_on(&self.line);
-        }
-        if self.deadline.is_some() {
-            let waiting = self.shared.desk().waiting();
-            self.shared.metrics.waiting(waiting);
+            desk.pass_on(&self.line);
+        } else {
+            desk.leave(&self.line, arrival);
         }
     }
 }

@@ -11,13 +11,15 @@ use serde_json::{Value, json};
 use tito_engine::KvFeed;
 use tito_engine_vllm::test_util::{kv_feed, pack};
 use tito_fleet::{Blocks, FleetMetrics, Target};
-use tito_kv_index::IndexConfig;
+use tito_kv_index::{IndexConfig, TierOverlap};
 use tito_types::{
     Capabilities, EngineInfo, Identity, KvCounters, KvSupport, ModelInfo, Parallelism, WorkerId,
 };
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use zeromq::{PubSocket, RouterSocket, Socket, SocketRecv, SocketSend, ZmqMessage};
+
+use crate::ask::Ask;
 
 /// Tokens per block, as the engine says.
 pub(crate) const BLOCK_TOKENS: u32 = 4;
@@ -82,6 +84,12 @@ impl Hand {
         let published = self.buffer.lock().unwrap().len() as u64;
         self.until("every batch", |hand| hand.counters().batches == published).await;
         self.counters()
+    }
+
+    /// Leading blocks that the rank is known to hold, by tier.
+    pub(crate) fn held(&self, ask: &Ask) -> TierOverlap {
+        let chain = ask.chain(&self.blocks, &self.target);
+        self.target.try_overlap(&self.blocks, &chain).expect("nobody else books its news")
     }
 
     pub(crate) fn counters(&self) -> KvCounters {

@@ -81,12 +81,11 @@ impl Case {
         assert_eq!(hand.target.complete(), complete, "{what}: {:?}", hand.target.report());
         for (ask, [gpu, cpu, storage]) in &held {
             let (gpu, cpu, storage) = (*gpu, *cpu, *storage);
-            let found = hand.target.overlap(&hand.blocks, &ask.chain(&hand.blocks, &hand.target));
+            let found = hand.held(ask);
             assert_eq!(found, TierOverlap { gpu, cpu, storage }, "{what}: {ask:?}");
             let strangers = ask.strangers().into_iter();
             for stranger in strangers.filter(|stranger| !held.iter().any(|(ask, _)| ask == stranger)) {
-                let chain = stranger.chain(&hand.blocks, &hand.target);
-                let found = hand.target.overlap(&hand.blocks, &chain);
+                let found = hand.held(&stranger);
                 assert_eq!(found, TierOverlap::default(), "{what}: a stranger: {stranger:?}");
             }
         }
@@ -105,8 +104,7 @@ async fn a_finer_granularity_is_taken_over_and_a_change_of_it_starts_over() {
         let tokens: Vec<u32> = (0..size * names.len() as u32).collect();
         with(stored(None, names, 0), json!({"token_ids": tokens, "block_size": size}))
     };
-    let overlap =
-        |hand: &Hand| hand.target.overlap(&hand.blocks, &prompt().chain(&hand.blocks, &hand.target)).gpu;
+    let overlap = |hand: &Hand| hand.held(&prompt()).gpu;
     hand.publish(&json!([of(2, &[1, 2, 3])])).await;
     hand.applied().await;
     assert_eq!((hand.target.block_tokens(), overlap(&hand), hand.target.complete()), (2, 3, true));
@@ -123,9 +121,7 @@ async fn an_adapter_that_was_loaded_again_starts_cold() {
     let mut hand = Hand::start("adapter").await;
     let adapted = Ask { adapter: Some("ad"), ..prompt() };
     let event = |name: u64| with(stored(None, &[name], 0), json!({"lora_name": "ad", "lora_id": 1}));
-    let overlap = |hand: &Hand, ask: &Ask| {
-        hand.target.overlap(&hand.blocks, &ask.chain(&hand.blocks, &hand.target)).gpu
-    };
+    let overlap = |hand: &Hand, ask: &Ask| hand.held(ask).gpu;
     hand.publish(&json!([event(1), stored(None, &[2], 0)])).await;
     hand.applied().await;
     assert_eq!((overlap(&hand, &adapted), overlap(&hand, &prompt())), (1, 1));
@@ -186,8 +182,7 @@ async fn garbage_never_ends_a_feed_and_never_makes_a_block() {
     }
     hand.applied().await;
     let nothing = TierOverlap::default();
-    let found =
-        |hand: &Hand, ask: &Ask| hand.target.overlap(&hand.blocks, &ask.chain(&hand.blocks, &hand.target));
+    let found = |hand: &Hand, ask: &Ask| hand.held(ask);
     assert_eq!(found(&hand, &prompt()), nothing, "history was lost: nothing before is believed");
     assert!(!hand.target.complete());
     hand.publish(&json!([cleared(), stored(None, &[6, 7], 200)])).await;

@@ -45,13 +45,11 @@ fn a_refusal_says_what_stands_in_the_way() {
     bench.choose(&ask(10));
     let half = Ask { exclude: vec![WorkerId::new("b")], ..ask(10) };
     assert_eq!(bench.try_choose(&half), Err(Refusal::Full));
-    for slot in bench.slots.clone() {
-        bench.board.set_enabled(slot, false);
-    }
-    assert_eq!(bench.try_choose(&ask(10)), Err(Refusal::Disabled));
-    bench.board.set_enabled(bench.slots[1], true);
     assert_eq!(bench.goes_to(&ask(10)), "b");
-    assert_eq!(Bench::kv(0).try_choose(&ask(10)), Err(Refusal::Nobody));
+    for slot in bench.slots.clone() {
+        bench.board.remove(slot);
+    }
+    assert_eq!(bench.try_choose(&ask(10)), Err(Refusal::Nobody));
 }
 
 #[test]

@@ -31,9 +31,11 @@ fn a_pin_is_honoured_or_refused_with_what_is_valid() {
 
 #[test]
 fn a_pinned_slot_that_is_full_or_excluded_is_not_replaced_by_another() {
-    let mut bench = ranks();
-    bench.board.set_enabled(bench.slots[3], false);
-    assert_eq!(bench.try_choose(&pinned(None, Some(3))), Err(Refusal::Disabled));
+    let limits = Limits { continuations_max: 1, ..Limits::NONE };
+    let specs = [("a", 0), ("b", 3)].map(|(worker, rank)| SlotSpec { limits, ..spec(worker, rank) });
+    let mut bench = Bench::new(BoardConfig::new(PolicyKind::Kv, 7), specs);
+    bench.choose(&pinned(None, Some(3)));
+    assert_eq!(bench.try_choose(&pinned(None, Some(3))), Err(Refusal::Full));
     let excluded = Ask { exclude: vec![WorkerId::new("a")], ..pinned(Some("a"), None) };
     assert_eq!(bench.try_choose(&excluded), Err(Refusal::Excluded));
     let nothing_held = Ask { held: Vec::new(), ..pinned(Some("a"), None) };

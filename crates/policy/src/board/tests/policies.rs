@@ -32,7 +32,7 @@ fn round_robin_takes_turns_and_a_newcomer_waits_for_no_one() {
     assert_eq!(order, ["a", "b", "c", "a"]);
     let newcomer = bench.board.add(spec("d", 0));
     bench.slots.push(newcomer);
-    bench.board.set_enabled(bench.slots[1], false);
+    bench.board.remove(bench.slots[1]);
     let order: Vec<String> = (0..4).map(|_| bench.goes_to(&ask(10))).collect();
     assert_eq!(order, ["d", "c", "a", "d"]);
 }
@@ -68,8 +68,11 @@ fn least_loaded_does_not_ask_what_a_slot_holds() {
 #[test]
 fn every_policy_passes_over_what_does_not_fit() {
     for kind in PolicyKind::ALL.into_iter().filter(|kind| *kind != PolicyKind::Direct) {
-        let mut bench = bench(kind, 4);
-        bench.board.set_enabled(bench.slots[0], false);
+        let limits = Limits { continuations_max: 1, ..Limits::NONE };
+        let others = ["b", "c", "d"].map(|name| spec(name, 0));
+        let specs = [SlotSpec { limits, ..spec("a", 0) }].into_iter().chain(others);
+        let mut bench = Bench::new(BoardConfig::new(kind, 7), specs);
+        bench.board.begin(bench.slots[0], Charge { prompt_tokens: 0, uncached_tokens: 0, continuations: 1 });
         let query = Ask { exclude: vec![WorkerId::new("b")], ..ask(10) };
         let counts = counts(&mut bench, 40, &query);
         assert_eq!((counts[0], counts[1]), (0, 0), "{kind}");

@@ -21,7 +21,6 @@ struct Sent {
 struct Target {
     slot: Slot,
     spec: SlotSpec,
-    enabled: bool,
     served: u64,
 }
 
@@ -84,9 +83,7 @@ impl Plain {
             pin.worker.as_ref().is_none_or(|worker| *worker == target.spec.worker)
                 && pin.rank.is_none_or(|rank| rank == target.spec.rank)
         });
-        target.enabled
-            && room
-            && pinned
+        room && pinned
             && query.groups.contains(&target.spec.group)
             && !query.exclude.contains(&target.spec.worker)
     }
@@ -179,7 +176,7 @@ fn add(board: &mut Board, plain: &mut Plain, random: &mut Random) {
     if !taken && plain.targets.len() < 24 {
         let others = plain.targets.iter().filter(|target| target.spec.group == spec.group);
         let served = others.map(|target| target.served).min().unwrap_or(0);
-        plain.targets.push(Target { slot: board.add(spec.clone()), spec, enabled: true, served });
+        plain.targets.push(Target { slot: board.add(spec.clone()), spec, served });
     }
 }
 
@@ -196,8 +193,8 @@ fn disturb(board: &mut Board, plain: &mut Plain, random: &mut Random) {
         2 => {
             if let Some(at) = at(plain.targets.len(), random) {
                 let target = &mut plain.targets[at];
-                target.enabled = random.below(4) > 0;
-                board.set_enabled(target.slot, target.enabled);
+                target.spec.group = Group(random.below(2) as u32);
+                board.regroup(&[(target.slot, target.spec.group)]);
             }
         }
         3..6 => {

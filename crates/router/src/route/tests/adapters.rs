@@ -112,7 +112,7 @@ fn a_refusal_by_a_view_that_is_not_the_latest_is_looked_at_again() {
     let shared = &bench.route.shared;
     let asked = asked("m", &[1]);
     let chosen = |wish: &Wish| {
-        let mut waiting = Waiting::new(shared, Line::new("m", &Pin::default()));
+        let mut waiting = Waiting::new(shared, Line::new("m", &Pin::default(), &[]));
         match shared.choose(wish, &[], &mut waiting) {
             Chosen::Place(..) => "a place",
             Chosen::Wait => "look again",
