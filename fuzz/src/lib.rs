@@ -11,6 +11,7 @@ pub fn bind(format: &dyn Format, body: &[u8]) {
         max_model_len: 2048,
         n_max: 16,
         routable: true,
+        parent: None,
     };
     let catalog = Catalog { models: vec![model], reasons: Vec::new() };
     let context = BindContext {
@@ -22,6 +23,7 @@ pub fn bind(format: &dyn Format, body: &[u8]) {
         worker: None,
         media: &MediaCache::new(1 << 20),
         scope: Scope::SHARED,
+        remember: true,
         now_unix_seconds: 0,
         sampling_defaults: SamplingDefaults::Vllm,
         strict: false,

@@ -109,7 +109,7 @@ impl Parts<'_> {
             id: envelope.id,
             model: name,
             prompt: Arc::new([]),
-            media: media.settle(context.media, context.scope)?,
+            media: media.settle(context)?,
             n: params.n,
             sampling: params.sampling,
             stopping: params.stopping,

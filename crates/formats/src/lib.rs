@@ -67,6 +67,8 @@ pub struct BindContext<'a> {
     pub media: &'a MediaCache,
     /// Whose payloads the client may name.
     pub scope: Scope,
+    /// Whether a request that is not refused leaves its payloads in `media`; a dry run leaves nothing.
+    pub remember: bool,
     /// Seconds since the Unix epoch, for `created`.
     pub now_unix_seconds: u64,
     /// Where sampling values come from when the client leaves them out.

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use tito_types::{Media, Modality, RawMedia};
 
-use crate::Refusal;
 use crate::object::Object;
+use crate::{BindContext, Refusal};
 
 use features::Features;
 
@@ -65,11 +65,12 @@ impl Given {
         }
     }
 
-    /// Fills in the payloads that were left out, and remembers the others. Done last: it is what a request leaves here.
-    pub(crate) fn settle(self, cache: &MediaCache, scope: Scope) -> Result<Media, Refusal> {
+    /// Fills in the payloads that were left out, and remembers the others. Done last, when nothing else can be refused:
+    /// it is what a request leaves here.
+    pub(crate) fn settle(self, context: &BindContext<'_>) -> Result<Media, Refusal> {
         match self {
             Self::None => Ok(Media::None),
-            Self::Features(features) => features.settle(cache, scope).map(Media::Features),
+            Self::Features(features) => features.settle(context).map(Media::Features),
             Self::Parts(parts) => Ok(Media::Raw(parts.into())),
         }
     }

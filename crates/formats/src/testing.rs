@@ -37,6 +37,7 @@ pub(crate) fn context(catalog: &Catalog) -> BindContext<'_> {
         worker: None,
         media: &NO_MEDIA,
         scope: Scope::SHARED,
+        remember: true,
         now_unix_seconds: 1_700_000_000,
         sampling_defaults: SamplingDefaults::Vllm,
         strict: false,

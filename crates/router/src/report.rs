@@ -1,6 +1,6 @@
 //! What an operator sees of the fleet and of one choice. Reads; changes nothing.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use tito_fleet::{Target, TargetId, Worker};
 use tito_policy::Load;
@@ -18,7 +18,7 @@ impl Route {
         let mut desk = self.shared.desk();
         let view = self.shared.view(&mut desk);
         let load = |(id, place): (&TargetId, &Place)| (*id, desk.board.load(place.slot));
-        let loads: HashMap<TargetId, Load> = view.places.iter().map(load).collect();
+        let loads: BTreeMap<TargetId, Load> = view.places.iter().map(load).collect();
         // What targets hold is asked of each of them, which may be busy: nobody else waits for that.
         drop(desk);
         view.snapshot().workers.iter().map(|worker| worker_report(worker, &loads)).collect()
@@ -57,7 +57,7 @@ impl Route {
     }
 }
 
-fn worker_report(worker: &Worker, loads: &HashMap<TargetId, Load>) -> WorkerReport {
+fn worker_report(worker: &Worker, loads: &BTreeMap<TargetId, Load>) -> WorkerReport {
     WorkerReport {
         id: worker.id.clone(),
         state: worker.state.word(),
@@ -79,7 +79,7 @@ fn engine_report(info: &EngineInfo, worker: &Worker) -> EngineReport {
     }
 }
 
-fn target_report(target: &Target, loads: &HashMap<TargetId, Load>) -> TargetReport {
+fn target_report(target: &Target, loads: &BTreeMap<TargetId, Load>) -> TargetReport {
     let load = loads.get(&target.id).copied().unwrap_or_default();
     TargetReport {
         rank: target.rank,

@@ -377,7 +377,8 @@ fn expected(
     target: &tito_fleet::Target,
     request: &GenerateRequest,
 ) -> Option<u32> {
-    if !target.complete() || wish.held.token_only {
+    // Several continuations find what the first of them has just computed.
+    if !target.complete() || wish.held.token_only || request.n > 1 {
         return None;
     }
     // vLLM 0.32 does not read its cache for these.

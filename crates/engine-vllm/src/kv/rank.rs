@@ -206,15 +206,33 @@ impl Rank {
         self.outage.pause = self.timing.reconnect.0;
         let Some((seq, payload)) = numbered(message) else {
             self.unreadable += 1;
+            self.ask_again();
             return;
         };
         let batch = self.batch(seq, &payload);
+        if batch.damaged && self.ask_again() {
+            // As good as lost: the engine still has it as it was.
+            self.unreadable += 1;
+            return;
+        }
         let Some(cursor) = &mut self.cursor else { return };
         let mut actions = cursor.live(batch);
         if let Some(ask) = self.unanswerable.take() {
             actions.extend(cursor.replay_failed(ask));
         }
         self.perform(actions, false);
+    }
+
+    /// Something was said that could not be understood: asks for what was said since the last batch that was. False where
+    /// nobody can be asked, or somebody was already.
+    fn ask_again(&mut self) -> bool {
+        if self.replay.is_some() || self.unanswerable.is_some() || self.replay_endpoint.is_none() {
+            return false;
+        }
+        let Some(cursor) = &mut self.cursor else { return false };
+        let actions = cursor.resubscribed();
+        self.perform(actions, false);
+        self.replay.is_some()
     }
 
     fn answered(&mut self, answer: Answer) {

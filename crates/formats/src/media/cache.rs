@@ -76,6 +76,12 @@ impl MediaCache {
         self.with(|entries| entries.touch(&(scope, modality, Arc::clone(name))))
     }
 
+    /// The same, and it does not count as a use.
+    pub(super) fn peek(&self, scope: Scope, modality: Modality, name: &Arc<str>) -> Option<Known> {
+        let key = (scope, modality, Arc::clone(name));
+        self.with(|entries| entries.by_key.get(&key).map(|entry| entry.known.clone()))
+    }
+
     /// Remembers a payload, unless it is larger than everything that may be held.
     pub(super) fn put(&self, scope: Scope, modality: Modality, name: &Arc<str>, known: Known) {
         let key = (scope, modality, Arc::clone(name));

@@ -6,10 +6,10 @@ use tito_types::MediaFeatures;
 
 use self::map::{Map, Spot};
 use super::payload::{self, Budget};
-use super::{ITEMS_MAX, Known, MODALITIES, MediaCache, NAME_BYTES_MAX, Scope, metadata};
+use super::{ITEMS_MAX, Known, MODALITIES, NAME_BYTES_MAX, metadata};
 use crate::fields::generate as fields;
 use crate::object::{Member, Object, string};
-use crate::{Refusal, RefusalKind, json};
+use crate::{BindContext, Refusal, RefusalKind, json};
 
 const NAMES: &str = "mm_hashes";
 const PLACES: &str = "mm_placeholders";
@@ -149,31 +149,52 @@ impl Features {
         out
     }
 
-    /// Remembers the payloads that came, finds those that did not, and sorts by offset.
-    pub(super) fn settle(self, cache: &MediaCache, scope: Scope) -> Result<Arc<[MediaFeatures]>, Refusal> {
-        let mut known = Vec::with_capacity(self.items.len());
-        // First those that came: one image that stands twice in a prompt may be sent once.
-        for Item { spot, name, payload, .. } in &self.items {
-            known.push(payload.as_ref().map(|payload| {
-                let came = Known::new(spot.modality(), Arc::clone(payload));
-                cache.put(scope, spot.modality(), name, came.clone());
-                came
-            }));
-        }
+    /// Finds the payloads that did not come, sorts by offset, and then remembers those that came: what is refused
+    /// leaves nothing behind.
+    pub(super) fn settle(self, context: &BindContext<'_>) -> Result<Arc<[MediaFeatures]>, Refusal> {
+        let came: Vec<Option<Known>> = self.items.iter().map(Item::came).collect();
         let mut budget = Budget::new(PAYLOADS);
         let mut settled = Vec::with_capacity(self.items.len());
-        for (item, came) in self.items.into_iter().zip(known) {
-            let found = came.or_else(|| cache.get(scope, item.spot.modality(), &item.name));
-            let Known { payload, identifier } = found.ok_or_else(|| not_cached(&item))?;
+        for (item, own) in self.items.iter().zip(&came) {
+            let found = own.clone().or_else(|| self.twin(&came, item)).or_else(|| remembered(item, context));
+            let Known { payload, identifier } = found.ok_or_else(|| not_cached(item))?;
             budget.take(payload.len())?;
-            check_metadata(&item, &payload)?;
-            let Item { spot, offset, length, is_embed, .. } = item;
-            let modality = spot.modality();
+            check_metadata(item, &payload)?;
+            let Item { spot, offset, length, ref is_embed, .. } = *item;
+            let (modality, is_embed) = (spot.modality(), is_embed.clone());
             settled.push(MediaFeatures { modality, identifier, offset, length, is_embed, payload });
         }
         settled.sort_by_key(|item| item.offset);
+        if context.remember {
+            for (Item { spot, name, .. }, came) in self.items.iter().zip(came) {
+                let Some(came) = came else { continue };
+                context.media.put(context.scope, spot.modality(), name, came);
+            }
+        }
         Ok(settled.into())
     }
+
+    /// What came under an item's name with another one: an image that stands twice in a prompt may be sent once. Of
+    /// several it is the last, as it would be for a later request.
+    fn twin(&self, came: &[Option<Known>], item: &Item) -> Option<Known> {
+        let named_alike =
+            |other: &Item| other.spot.modality() == item.spot.modality() && other.name == item.name;
+        let mut alike = self.items.iter().zip(came).rev().filter(|(other, _)| named_alike(other));
+        alike.find_map(|(_, came)| came.clone())
+    }
+}
+
+impl Item {
+    fn came(&self) -> Option<Known> {
+        self.payload.as_ref().map(|payload| Known::new(self.spot.modality(), Arc::clone(payload)))
+    }
+}
+
+/// What came under an item's name with an earlier request.
+fn remembered(item: &Item, context: &BindContext<'_>) -> Option<Known> {
+    let &BindContext { media, scope, remember, .. } = context;
+    let modality = item.spot.modality();
+    if remember { media.get(scope, modality, &item.name) } else { media.peek(scope, modality, &item.name) }
 }
 
 fn not_cached(item: &Item) -> Refusal {

@@ -41,7 +41,7 @@ impl<'o, 'a> Member<'o, 'a> {
     }
 
     fn refuse_value(self, expected: &str) -> Refusal {
-        self.refuse(format!("must be {expected}, got {}", describe(self.raw)))
+        self.refuse(mismatch(expected, self.raw))
     }
 
     pub(crate) fn boolean(self) -> Result<bool, Refusal> {
@@ -49,7 +49,7 @@ impl<'o, 'a> Member<'o, 'a> {
     }
 
     pub(crate) fn text(self) -> Result<String, Refusal> {
-        serde_json::from_str(self.raw).map_err(|_| self.refuse_value("a string"))
+        string(self.raw, || self.path()).map(Cow::into_owned)
     }
 
     /// A whole number written as one: `1.0` is refused.
@@ -112,7 +112,7 @@ pub(super) fn members(
 pub(crate) fn string(json: &str, path: impl Fn() -> String) -> Result<Cow<'_, str>, Refusal> {
     match serde_json::from_str(json) {
         Ok(Key(text)) => Ok(text),
-        Err(_) => Err(Refusal::invalid(path(), format!("must be a string, got {}", describe(json)))),
+        Err(_) => Err(Refusal::invalid(path(), mismatch("a string", json))),
     }
 }
 
@@ -188,9 +188,7 @@ fn list<'a, T: Deserialize<'a>>(
     expected: &str,
     path: impl Fn() -> String,
 ) -> Result<Vec<T>, Refusal> {
-    let refuse = |path: String, expected: &str, json: &str| {
-        Refusal::invalid(path, format!("must be {expected}, got {}", describe(json)))
-    };
+    let refuse = |path: String, expected: &str, json: &str| Refusal::invalid(path, mismatch(expected, json));
     serde_json::from_str::<Vec<T>>(json).map_err(|_| {
         let items = serde_json::from_str::<Vec<&RawValue>>(json).unwrap_or_default();
         let bad = items.iter().position(|item| serde_json::from_str::<T>(item.get()).is_err());
@@ -199,6 +197,15 @@ fn list<'a, T: Deserialize<'a>>(
             |at| refuse(format!("{}[{at}]", path()), expected, items[at].get()),
         )
     })
+}
+
+/// Says that one JSON value is not what it must be. Strings that are valid JSON and yet cannot be read have an escape
+/// that spells half of a character.
+fn mismatch(expected: &str, json: &str) -> String {
+    if json.starts_with('"') && serde_json::from_str::<Key<'_>>(json).is_err() {
+        return format!("must be {expected}, got a string with a lone surrogate, which is not text");
+    }
+    format!("must be {expected}, got {}", describe(json))
 }
 
 /// What a JSON value is, for a message: short numbers as they are, everything else by its kind.

@@ -21,6 +21,7 @@ pub(super) struct Work {
     routing: Routing,
     media: Arc<MediaCache>,
     scope: Scope,
+    remember: bool,
     sampling_defaults: SamplingDefaults,
     strict: bool,
     body: Received,
@@ -42,10 +43,16 @@ impl Work {
             routing,
             media: Arc::clone(&app.media),
             scope: arrival.scope,
+            remember: true,
             sampling_defaults: app.sampling_defaults,
             strict: app.strict,
             body,
         }
+    }
+
+    /// The same, and nothing of it is remembered for later requests.
+    pub(super) fn dry(self) -> Self {
+        Self { remember: false, ..self }
     }
 
     /// Binds a small body here and a large one where it holds up nobody. The body is gone afterwards, and its share
@@ -83,6 +90,7 @@ impl Work {
             worker: self.routing.worker.as_ref(),
             media: &self.media,
             scope: self.scope,
+            remember: self.remember,
             now_unix_seconds: now_unix_seconds(),
             sampling_defaults: self.sampling_defaults,
             strict: self.strict,

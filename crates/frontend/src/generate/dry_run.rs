@@ -33,5 +33,5 @@ async fn understand(app: &Arc<App>, request: Request) -> Result<Bound, Failure> 
     let (mut parts, body) = request.into_parts();
     let arrival = parts.extensions.remove::<Arrival>().expect("the front door leaves one in every request");
     let (routing, body) = receive(app, &parts, body).await.map_err(Failure::Door)?;
-    bind::Work::new(app, endpoint, &arrival, routing, body).run(app).await
+    bind::Work::new(app, endpoint, &arrival, routing, body).dry().run(app).await
 }

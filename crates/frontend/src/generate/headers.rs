@@ -5,7 +5,7 @@ use tito_types::WorkerId;
 
 use crate::status::Door;
 
-/// Names of the session header; the first one present is used.
+/// Names of the session header; the first one present is used, and the others must be usable as well.
 const SESSION: [&str; 3] = ["x-session-id", "x-dynamo-session-id", "x-smg-routing-key"];
 const RANK: &str = "x-data-parallel-rank";
 const WORKER: &str = "x-tito-worker";
@@ -24,13 +24,12 @@ impl Routing {
     pub(super) fn read(headers: &HeaderMap) -> Result<Self, Door> {
         let mut session = None;
         for name in SESSION {
-            let value = the_one(headers, name)?;
-            session = session.or(value.map(|value| (name, value)));
+            let value = the_one(headers, name)?.map(|value| session_of(name, value)).transpose()?;
+            session = session.or(value);
         }
-        let session = session.map(|(name, value)| session_of(name, value)).transpose()?;
         let rank = the_one(headers, RANK)?.map(parse_rank).transpose()?;
         let worker = the_one(headers, WORKER)?.map(parse_worker).transpose()?;
-        Ok(Self { session, rank, worker })
+        Ok(Self { session: session.map(str::to_owned), rank, worker })
     }
 }
 
@@ -44,8 +43,8 @@ fn the_one<'h>(headers: &'h HeaderMap, name: &'static str) -> Result<Option<&'h 
     Ok(first.map(http::HeaderValue::as_bytes))
 }
 
-fn session_of(name: &'static str, value: &[u8]) -> Result<String, Door> {
-    parse_session(value).map(str::to_owned).ok_or_else(|| Door::Header {
+fn session_of<'h>(name: &'static str, value: &'h [u8]) -> Result<&'h str, Door> {
+    parse_session(value).ok_or_else(|| Door::Header {
         name,
         message: format!("must be 1 to {SESSION_CHARS_MAX} visible ASCII characters"),
     })

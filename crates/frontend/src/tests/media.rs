@@ -21,11 +21,15 @@ async fn generate(configure: impl FnOnce(&mut FrontendConfig)) -> Setup {
 
 /// One image, its payload sent or left out.
 fn image(payload: &str, key: &str) -> Request<Body> {
+    image_to("/inference/v1/generate", payload, key)
+}
+
+fn image_to(path: &str, payload: &str, key: &str) -> Request<Body> {
     let body = format!(
         r#"{{"token_ids":[1,2,3],"sampling_params":{{}},"features":{{"mm_hashes":{{"image":["cat"]}},
         "mm_placeholders":{{"image":[{{"offset":1,"length":2}}]}},"kwargs_data":{{"image":[{payload}]}}}}}}"#
     );
-    let mut request = post("/inference/v1/generate", body);
+    let mut request = post(path, body);
     request.headers_mut().insert("x-api-key", key.parse().unwrap());
     request
 }
@@ -56,4 +60,15 @@ async fn without_keys_payloads_are_shared_and_without_room_none_is_remembered() 
     let forgetful = generate(|config| config.limits.media_cache_bytes = 0).await;
     assert_eq!(forgetful.ask(image(DATA, "any")).await.status(), 200);
     assert_eq!(code_of(forgetful.ask(image("null", "any")).await).await, "media_not_cached");
+}
+
+#[tokio::test]
+async fn a_dry_run_understands_payloads_and_remembers_none() {
+    let setup = generate(|_| {}).await;
+    let dry = |payload: &str| image_to("/debug/route", payload, "any");
+    assert_eq!(setup.ask(dry(DATA)).await.status(), 200);
+    assert_eq!(code_of(setup.ask(image("null", "any")).await).await, "media_not_cached");
+    assert_eq!(code_of(setup.ask(dry("null")).await).await, "media_not_cached");
+    assert_eq!(setup.ask(image(DATA, "any")).await.status(), 200);
+    assert_eq!(setup.ask(dry("null")).await.status(), 200);
 }

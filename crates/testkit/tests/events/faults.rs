@@ -46,7 +46,8 @@ async fn what_a_replay_brings_back_leaves_the_index_complete() {
         (FrameFault::Drop, 5, (1, 2, 0)),
         (FrameFault::Duplicate, 3, (0, 1, 0)),
         (FrameFault::Reorder, 1, (1, 2, 0)),
-        (FrameFault::TruncateSeq, 1, (1, 2, 1)),
+        (FrameFault::TruncateSeq, 1, (0, 2, 1)),
+        (FrameFault::Corrupt, 1, (0, 2, 1)),
     ] {
         let what = format!("{frame:?} × {count}");
         let (_bench, seen) =
@@ -86,10 +87,13 @@ async fn costs_history(
 }
 
 #[tokio::test]
-async fn a_batch_that_cannot_be_read_costs_the_rank_its_history() {
-    let reason = ["batch ", " could not be read"];
-    let fault = |bench: &Bench| bench.fault(0, 0, FrameFault::Corrupt, 1);
-    costs_history("corrupt", config(KvStyle::default()), reason, (0, 1, 1), fault).await;
+async fn a_batch_that_cannot_be_read_costs_the_rank_its_history_where_nobody_answers() {
+    let reason = ["no replay was answered", " batches may be missing"];
+    let fault = |bench: &Bench| {
+        bench.set(0, Fault::KvReplaySilent { rank: Some(0) }, 1);
+        bench.fault(0, 0, FrameFault::Corrupt, 1);
+    };
+    costs_history("corrupt", config(KvStyle::default()), reason, (0, 2, 1), fault).await;
 }
 
 #[tokio::test]

@@ -96,7 +96,7 @@ impl Hand {
         self.target.report().counters
     }
 
-    async fn until(&mut self, state: &str, ready: impl Fn(&Self) -> bool) {
+    pub(crate) async fn until(&mut self, state: &str, ready: impl Fn(&Self) -> bool) {
         let listening = async {
             while !ready(self) {
                 let update = self.feed.next().await.expect("a feed does not end");

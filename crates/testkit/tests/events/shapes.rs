@@ -58,9 +58,10 @@ impl Case {
         Self { skipped, ..self }
     }
 
-    /// Events that cannot be read, and that this costs the history.
+    /// Events that cannot be read, and that this costs the history. The batch was read before, when it came live: it was
+    /// asked for again because of them.
     fn damages(self, unreadable: u64) -> Self {
-        Self { unreadable, complete: false, ..self }
+        Self { unreadable: unreadable + 1, complete: false, ..self }
     }
 
     /// History is known whole again after it.
@@ -78,6 +79,10 @@ impl Case {
         let told = KvCounters { skipped, unreadable, ..counters };
         assert_eq!(counters, told, "{what}");
         assert_eq!((counters.gaps, counters.duplicates, counters.restarts), (0, 0, 0), "{what}");
+        if complete {
+            // It is said when the replay that told of the last batch has ended.
+            hand.until("history to be whole", |hand| hand.target.complete()).await;
+        }
         assert_eq!(hand.target.complete(), complete, "{what}: {:?}", hand.target.report());
         for (ask, [gpu, cpu, storage]) in &held {
             let (gpu, cpu, storage) = (*gpu, *cpu, *storage);

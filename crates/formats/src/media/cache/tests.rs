@@ -51,6 +51,19 @@ fn other_bytes_under_a_name_take_its_place_and_have_their_own_identity() {
 }
 
 #[test]
+fn a_peek_finds_the_same_and_is_no_use_of_it() {
+    let cache = room(2);
+    put(&cache, "a", &[0; 10]);
+    put(&cache, "b", &[0; 10]);
+    let peeked = cache.peek(Scope::SHARED, Modality::Image, &"a".into());
+    assert_eq!(&*peeked.unwrap().payload, &[0; 10]);
+    assert!(cache.peek(Scope::SHARED, Modality::Audio, &"a".into()).is_none());
+    put(&cache, "c", &[0; 10]);
+    assert!(found(&cache, "a").is_none(), "it was still the one not used for longest");
+    assert!(found(&cache, "b").is_some());
+}
+
+#[test]
 fn what_was_not_used_for_longest_is_forgotten_first() {
     let cache = room(3);
     for name in ["a", "b", "c"] {

@@ -31,6 +31,9 @@ fn session_and_rank_are_read_or_refused_by_name() {
     check_routing(&[("x-session-id", &format!("{long}s"))], Err("x-session-id"));
     check_routing(&[("x-session-id", "")], Err("x-session-id"));
     check_routing(&[("x-dynamo-session-id", "two words")], Err("x-dynamo-session-id"));
+    for bad in ["", "two words", "é", &format!("{long}s")] {
+        check_routing(&[("x-smg-routing-key", bad), ("x-session-id", "s")], Err("x-smg-routing-key"));
+    }
     check_routing(&[(RANK, "0")], Ok((None, Some(0))));
     check_routing(&[(RANK, "4294967295")], Ok((None, Some(u32::MAX))));
     for bad in ["", "-1", "+1", "4294967296", "one", "1.0", "1 2", "0x1"] {
@@ -101,6 +104,15 @@ fn a_compressed_body_is_refused() {
         let pairs = [("content-type", "application/json"), ("content-encoding", encoding)];
         assert_eq!(check_content(&headers(&pairs)), expected, "{encoding}");
     }
+}
+
+#[test]
+fn a_session_synonym_that_is_not_text_is_refused_beside_a_good_session() {
+    let mut both = headers(&[("x-session-id", "s")]);
+    both.insert("x-smg-routing-key", HeaderValue::from_bytes(b"\xff").unwrap());
+    let Err(Door::Header { name, message }) = Routing::read(&both) else { panic!("it is not ignored") };
+    assert_eq!(name, "x-smg-routing-key");
+    assert_eq!(message, "must be 1 to 256 visible ASCII characters");
 }
 
 proptest! {
