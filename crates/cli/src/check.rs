@@ -30,11 +30,13 @@ pub(crate) fn run(args: &CheckArgs, argv: &[OsString]) -> ExitCode {
     let rows: Vec<_> =
         command.get_arguments().filter(|arg| is_setting(arg)).map(|arg| row(arg, &layered)).collect();
     let problems = settings(&args.serve).err().unwrap_or_default();
-    if args.json {
-        let shown = serde_json::json!({ "settings": rows, "problems": problems });
-        println!("{shown:#}");
+    let shown = if args.json {
+        format!("{:#}\n", serde_json::json!({ "settings": rows, "problems": problems }))
     } else {
-        print!("{}", table(&rows));
+        table(&rows)
+    };
+    if let Err(error) = process::print(&shown) {
+        return process::failed(&error);
     }
     if problems.is_empty() {
         return ExitCode::SUCCESS;

@@ -11,7 +11,7 @@ use tito_dataplane::AdmitConfig;
 use tito_engine_vllm::VllmConfig;
 use tito_frontend::FrontendConfig;
 use tito_kv_index::IndexConfig;
-use tito_mock::{Mock, MockConfig, MockHandle, Timing};
+use tito_mock::{KvEventsConfig, Mock, MockConfig, MockHandle, Timing};
 use tito_policy::{BoardConfig, PolicyKind};
 use tito_router::{RouteConfig, TargetLimit};
 use tito_runtime::{OnError, ShutdownConfig, Tasks};
@@ -35,6 +35,9 @@ const TIMING: Timing = Timing {
 };
 /// A demo that takes longer than this to come up is broken.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
+/// The engines tell what they store, so that requests find their prefixes again.
+const EVENTS: &str =
+    r#"{"enable_kv_cache_events":true,"endpoint":"tcp://*:0","replay_endpoint":"tcp://*:0"}"#;
 /// Requests that are sent, and tokens that each asks for.
 const REQUESTS: usize = 4;
 const TOKENS: usize = 6;
@@ -49,7 +52,13 @@ pub(crate) fn run(args: &DemoArgs) -> ExitCode {
 async fn demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let mut mocks = Vec::new();
     for _ in 0..args.engines {
-        let config = MockConfig { model: MODEL.to_owned(), timing: TIMING, ..MockConfig::new() };
+        let events = KvEventsConfig::parse(EVENTS).context("read the demo's own event settings")?;
+        let config = MockConfig {
+            model: MODEL.to_owned(),
+            timing: TIMING,
+            kv_events: Some(events),
+            ..MockConfig::new()
+        };
         mocks.push(config.build().await.context("start a simulated engine")?);
     }
     let handles: Vec<_> = mocks.iter().map(|mock| (mock.grpc_addr(), mock.handle())).collect();

@@ -17,6 +17,16 @@ pub(crate) fn usage(problems: &[String]) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
+/// Prints a result. Whoever reads may leave before its end, as `head` does: that is no failure.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    use std::io::Write as _;
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
 /// Runs a command on a runtime of its own; an error is printed with its causes.
 pub(crate) fn block_on(command: impl Future<Output = anyhow::Result<ExitCode>>) -> ExitCode {
     raise_open_files();

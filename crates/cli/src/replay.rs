@@ -94,9 +94,9 @@ fn failure(error: Error, args: &ReplayArgs) -> Failure {
 /// A file that cannot be written costs the plot only.
 fn show(args: &ReplayArgs, reports: &[Report]) -> anyhow::Result<()> {
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&printed(args, reports))?);
+        process::print(&format!("{}\n", serde_json::to_string_pretty(&printed(args, reports))?))?;
     } else {
-        print!("{}", table::render(reports));
+        process::print(&table::render(reports))?;
     }
     if let Some((path, kind)) = &args.plot {
         let text = match kind {

@@ -35,12 +35,12 @@ pub(crate) fn run(args: &WorkersArgs) -> ExitCode {
     process::block_on(async {
         let text = server.ask(key).await?;
         if args.json {
-            println!("{text}");
+            process::print(&format!("{text}\n"))?;
         } else {
             let listed: Listed = serde_json::from_str(&text).with_context(|| {
                 format!("{} lists its workers in a way this release cannot read", args.url)
             })?;
-            print!("{}", table::render(&listed.workers));
+            process::print(&table::render(&listed.workers))?;
         }
         Ok(ExitCode::SUCCESS)
     })

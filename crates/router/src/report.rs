@@ -12,9 +12,13 @@ use tito_types::{
 use crate::Route;
 use crate::view::Place;
 
+/// Silent requests looked at before loads are shown to somebody.
+const SILENT_LOOKS_OF_REPORT: usize = 1024;
+
 impl Route {
     /// Every configured worker, its targets and their load.
     pub fn workers(&self) -> Vec<WorkerReport> {
+        self.shared.check_silent(SILENT_LOOKS_OF_REPORT);
         let mut desk = self.shared.desk();
         let view = self.shared.view(&mut desk);
         let load = |(id, place): (&TargetId, &Place)| (*id, desk.board.load(place.slot));
@@ -26,6 +30,7 @@ impl Route {
 
     /// Where a request would go now, and why. Nothing is sent, charged or remembered.
     pub fn explain(&self, request: &GenerateRequest) -> RouteReport {
+        self.shared.check_silent(SILENT_LOOKS_OF_REPORT);
         let wish = self.shared.wish(request);
         let desk = self.shared.desk();
         let candidates = desk.board.explain(&wish.query(&[]));
@@ -47,7 +52,7 @@ impl Route {
                     worker: candidate.worker,
                     rank: candidate.rank,
                     overlap_tokens: u64::from(candidate.overlap_tokens),
-                    predicted_tokens: u64::from(candidate.predicted_tokens),
+                    predicted_tokens: u64::from(candidate.predicted_tokens.max(candidate.overlap_tokens)),
                     load: load_report(candidate.load),
                     cost: candidate.cost,
                     excluded: candidate.unfit.map(|unfit| unfit.to_string()),

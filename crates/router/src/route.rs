@@ -41,6 +41,9 @@ pub(crate) struct Shared {
     born: Instant,
 }
 
+/// Silent requests looked at for each choice: more than one, so that a quiet server catches up with a burst.
+const SILENT_LOOKS: usize = 4;
+
 /// What a choice needs besides the board.
 pub(crate) struct Wish {
     pub(crate) view: Arc<View>,
@@ -275,7 +278,7 @@ impl Shared {
 
     /// A place on the board, charged, or one in the line. Nobody overtakes those who stand in the same line.
     fn choose(&self, wish: &Wish, exclude: &[WorkerId], waiting: &mut Waiting) -> Chosen {
-        self.check_silent();
+        self.check_silent(SILENT_LOOKS);
         let now = self.now();
         let mut desk = self.desk();
         let chosen = if waiting.may_choose(&desk) {
@@ -320,7 +323,7 @@ impl Shared {
             rank: ranked.then_some(choice.rank),
             prompt_tokens: u64::from(wish.prompt_tokens),
             overlap_tokens: u64::from(choice.overlap_tokens),
-            predicted_tokens: u64::from(choice.predicted_tokens),
+            predicted_tokens: u64::from(choice.predicted_tokens.max(choice.overlap_tokens)),
         };
         let target = Arc::clone(&place.target);
         if request.delivery == Delivery::Whole {
@@ -333,9 +336,9 @@ impl Shared {
     }
 
     /// Requests that say nothing until their end are past their prefill once their last block is known to be there.
-    fn check_silent(&self) {
-        let done = self.silent().next_done(&self.blocks);
-        if let Some(ticket) = done {
+    pub(crate) fn check_silent(&self, looks: usize) {
+        let done = self.silent().done(&self.blocks, looks);
+        for ticket in done {
             self.prefill_done(ticket);
         }
     }

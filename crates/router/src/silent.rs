@@ -36,9 +36,11 @@ impl Silent {
         }
     }
 
-    /// Looks at one request; its ticket if its whole prompt is there now.
-    pub(crate) fn next_done(&mut self, blocks: &Blocks) -> Option<Ticket> {
-        while let Some(watched) = self.watched.pop_front() {
+    /// Looks at so many requests; the tickets of those whose whole prompt is there now.
+    pub(crate) fn done(&mut self, blocks: &Blocks, looks: usize) -> Vec<Ticket> {
+        let mut done = Vec::new();
+        for _ in 0..looks.min(self.watched.len()) {
+            let Some(watched) = self.watched.pop_front() else { break };
             if !self.tickets.contains(&watched.ticket) {
                 continue;
             }
@@ -46,12 +48,12 @@ impl Silent {
             let overlap = watched.target.try_overlap(blocks, &watched.chain);
             if overlap.is_some_and(|overlap| overlap.gpu == watched.chain.len()) {
                 self.tickets.remove(&watched.ticket);
-                return Some(watched.ticket);
+                done.push(watched.ticket);
+            } else {
+                self.watched.push_back(watched);
             }
-            self.watched.push_back(watched);
-            return None;
         }
-        None
+        done
     }
 
     /// The request is over.

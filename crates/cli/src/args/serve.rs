@@ -147,7 +147,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", default_value = "auto", value_parser = target_limit, help_heading = "Routing")]
     pub(crate) target_limit: TargetLimit,
     /// Memory of the prefix index
-    #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = units::memory, help_heading = "Routing")]
+    #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = index_limit, help_heading = "Routing")]
     pub(crate) index_limit: usize,
 
     /// Time to keep accepting after SIGTERM, unready
@@ -190,6 +190,14 @@ pub(crate) enum SiblingsRule {
     Spread,
     /// Like any others
     Ignore,
+}
+
+fn index_limit(text: &str) -> Result<usize, String> {
+    let bytes = units::memory(text)?;
+    if bytes < tito_kv_index::BYTES_MIN {
+        return Err(format!("must be at least {}MiB", tito_kv_index::BYTES_MIN >> 20));
+    }
+    Ok(bytes)
 }
 
 fn policy(text: &str) -> Result<PolicyKind, String> {

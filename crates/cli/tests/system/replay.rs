@@ -115,3 +115,17 @@ async fn what_cannot_be_replayed_is_said_with_its_place() {
     assert_eq!((ran.code, ran.stdout.lines().count()), (Some(1), 3), "only the plot is lost: {ran:?}");
     assert!(ran.stderr.contains("--plot ") && ran.stderr.contains("plot.svg: No such file"), "{ran:?}");
 }
+
+#[test]
+fn a_reader_that_leaves_early_is_no_failure() {
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/conversations.jsonl");
+    let mut replay = std::process::Command::new(env!("CARGO_BIN_EXE_tito"))
+        .args(["replay", trace, "--json", "--quiet"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(replay.stdout.take());
+    let ended = replay.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+}
