@@ -22,7 +22,7 @@ use tito_types::KvCounters;
 
 use batches::{Held, Known, Recent};
 
-pub use batches::{Batch, HELD_BATCHES_MAX, HELD_BYTES_MAX};
+pub use batches::Batch;
 
 /// Late batches in a row after which a restart is assumed: a wrong number, once believed, must not make a feed deaf.
 const LATE_BATCHES_MAX: u32 = 8;

@@ -109,7 +109,7 @@ impl Hasher {
         link(state, self.bytes(Kind::Extras, &bytes), self.extras)
     }
 
-    /// Keyed digest of an event batch as it came off the wire, for [`crate::Cursor`].
+    /// Keyed digest of any bytes, such as a client's name for its session.
     pub fn payload(&self, bytes: &[u8]) -> u64 {
         self.bytes(Kind::Payload, bytes)
     }

@@ -5,7 +5,7 @@ mod hasher;
 mod index;
 mod table;
 
-pub use cursor::{Action, Batch, Cursor, Doubt, HELD_BATCHES_MAX, HELD_BYTES_MAX};
+pub use cursor::{Action, Batch, Cursor, Doubt};
 pub use hasher::{Hasher, Prompt, PromptChain, cached_tokens_max};
 pub use index::{BYTES_MIN, Block, Holder, Index, IndexConfig, IndexStats, UnknownParent};
 pub use table::{Applied, Generations, Table, TierOverlap};

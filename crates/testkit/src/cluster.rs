@@ -158,8 +158,9 @@ fn ready(snapshot: &Snapshot) -> usize {
     snapshot.workers.iter().filter(|worker| matches!(worker.state, State::Ready(_))).count()
 }
 
-/// `number` differs between the connectors of one cluster, as the number of a process does between processes.
-fn connector(address: SocketAddr, number: u32) -> Result<VllmConnector, tito_engine_vllm::Error> {
+/// Leads to an engine on the loopback interface. `number` differs between the connectors of one cluster, as the number of a
+/// process does between processes.
+pub fn connector(address: SocketAddr, number: u32) -> Result<VllmConnector, tito_engine_vllm::Error> {
     let config = VllmConfig {
         host: address.ip().to_string(),
         port: address.port(),

@@ -8,6 +8,6 @@ mod cluster;
 mod mock;
 mod wait;
 
-pub use cluster::{Cluster, ClusterError};
+pub use cluster::{Cluster, ClusterError, connector};
 pub use mock::RunningMock;
 pub use wait::{WAIT_LIMIT, wait_for, wait_until};

@@ -11,11 +11,9 @@ use std::collections::BTreeSet;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use prost::Message as _;
 use serde_json::{Value, json};
-use vllm_proto::media_item::Source;
 
-use crate::harness::{GENERATE, MockEngine, Reply, Serve, wait_for};
+use crate::harness::{GENERATE, MockEngine, Reply, Serve, tensors, wait_for};
 
 /// A vocabulary's image placeholder; four of them stand for one image of the recordings.
 const IMAGE_PAD: u32 = 1006;
@@ -25,17 +23,6 @@ const PLACEHOLDERS: usize = 4;
 /// Three full blocks of 32 tokens and a bit.
 const PROMPT_TOKENS: usize = 100;
 const BLOCK_TOKENS: u64 = 32;
-
-/// Tensors of a recorded image as vLLM 0.32 takes them.
-fn payload(recording: &str) -> String {
-    let path = format!("{}/../../fixtures/vllm-0.32/grpc-media/{recording}.json", env!("CARGO_MANIFEST_DIR"));
-    let recording: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let wire = STANDARD.decode(recording["request"]["wire_b64"].as_str().unwrap()).unwrap();
-    let request = vllm_proto::GenerateRequest::decode(wire.as_slice()).unwrap();
-    let item = request.media.into_iter().next().unwrap();
-    let Some(Source::Features(features)) = item.source else { panic!("{recording} has no features") };
-    STANDARD.encode(features.kwargs.unwrap())
-}
 
 /// Engines to route over, and those of them that are simulated.
 struct Engines {
@@ -164,7 +151,7 @@ fn with_image(seed: u32, payload: &str, salt: Option<&str>) -> Value {
 async fn distinct_images_and_salts_are_distinct_prefixes_and_repeats_return_to_theirs() {
     let engines = Engines::of(&[&["--multimodal"], &["--multimodal"]]).await;
     let serve = engines.served(&[]).await;
-    let images = [payload("media-features"), payload("media-features-b")];
+    let images = ["media-features", "media-features-b"].map(|recording| STANDARD.encode(tensors(recording)));
     let bodies: Vec<(usize, Option<&str>, Value)> = [None, Some("policy-7")]
         .into_iter()
         .flat_map(|salt| [(0, salt), (1, salt)])

@@ -1,6 +1,7 @@
 //! Starting the binary, talking HTTP to it, and waiting for states.
 
 mod http;
+mod media;
 mod mock;
 mod process;
 mod relay;
@@ -8,6 +9,7 @@ mod serve;
 mod wait;
 
 pub(crate) use http::{Asked, Call, Reply, Tls, assert_envelope};
+pub(crate) use media::tensors;
 pub(crate) use mock::{Entry, MockEngine};
 pub(crate) use process::{Args, Env, Ran, Tito, run};
 pub(crate) use relay::Relay;

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use tito_types::KvCounters;
 
 /// Batches held while a replay is awaited.
-pub const HELD_BATCHES_MAX: usize = 16_384;
+pub(super) const HELD_BATCHES_MAX: usize = 16_384;
 /// Bytes held while a replay is awaited, as counted in [`Batch::bytes`].
-pub const HELD_BYTES_MAX: usize = 64 << 20;
+pub(super) const HELD_BYTES_MAX: usize = 64 << 20;
 /// Digests remembered, to tell a duplicate from a new process.
 const RECENT_BATCHES_MAX: usize = 1_024;
 
@@ -16,7 +16,7 @@ const RECENT_BATCHES_MAX: usize = 1_024;
 pub struct Batch<B> {
     /// The publisher's number.
     pub seq: u64,
-    /// Of the payload bytes, which hold a timestamp: equal means the same batch ([`crate::Hasher::payload`]).
+    /// Of the payload bytes, which hold a timestamp: equal means the same batch.
     pub digest: u64,
     /// What the batch occupies, for the bound on held batches.
     pub bytes: usize,

@@ -7,11 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tito_engine::{Connection, Connector, KvFeed};
-use tito_engine_vllm::{VllmConfig, VllmConnector};
 use tito_mock::{
     EventEncoding, Fault, FaultSpec, FrameFault, KvEventsConfig, KvStyle, MockConfig, ReplayLayout,
 };
-use tito_testkit::RunningMock;
+use tito_testkit::{RunningMock, connector};
 use tito_types::{KvEvent, KvNews};
 use tokio::time::timeout;
 use tonic::transport::{Channel, Endpoint};
@@ -58,17 +57,8 @@ impl Bench {
         let client = InferenceClient::new(
             Endpoint::from_shared(format!("http://{}", mock.grpc())).unwrap().connect().await.unwrap(),
         );
-        let engine = VllmConfig {
-            host: mock.grpc().ip().to_string(),
-            port: mock.grpc().port(),
-            tls: None,
-            channels: 1,
-            connect_timeout: Duration::from_secs(10),
-            stall_timeout: None,
-            response_bytes_max: 64 << 20,
-            pixels: None,
-        };
-        let Connection { kv: feed, .. } = VllmConnector::try_new(engine, 1).unwrap().connect().await.unwrap();
+        let connector = connector(mock.grpc(), 1).unwrap();
+        let Connection { kv: feed, .. } = connector.connect().await.unwrap();
         let views = (0..RANKS).map(|rank| (rank, View::default())).collect();
         let mut bench = Self { mock, client, feed, views, partial: Vec::new() };
         bench.until("both ranks to be whole", |bench| bench.views.values().all(|view| view.complete)).await;

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tito_engine::{BoxEngine, Connector, Engine};
-use tito_engine_vllm::{VllmConfig, VllmConnector};
+use tito_testkit::connector;
 use tito_types::{Delta, EngineError, GenerateRequest};
 use tokio::time::timeout;
 
@@ -52,17 +52,7 @@ struct Outcome {
 }
 
 async fn engine(replay: &Replay) -> BoxEngine {
-    let config = VllmConfig {
-        host: replay.address().ip().to_string(),
-        port: replay.address().port(),
-        tls: None,
-        channels: 1,
-        connect_timeout: Duration::from_secs(10),
-        stall_timeout: None,
-        response_bytes_max: 64 << 20,
-        pixels: None,
-    };
-    let connector = VllmConnector::try_new(config, 1).expect("a loopback address");
+    let connector = connector(replay.address(), 1).expect("a loopback address");
     connector.connect().await.expect("the replay server looks like an engine").engine
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use vllm_proto::media_item::Source;
 
 use super::{Case, engine, messages, set};
-use crate::harness::{GENERATE, Serve};
+use crate::harness::{GENERATE, Serve, tensors};
 
 /// The first of two recorded images.
 const A: &str = "media-features";
@@ -32,19 +32,7 @@ const VIDEO_PAD: u32 = 1007;
 const PNG: &str = "data:image/png;base64,iVBORw0KGgo=";
 const ADDRESS: &str = "http://media.test/a.png";
 
-/// The tensors of a recorded image.
-fn tensors(recording: &str) -> Vec<u8> {
-    let path = format!("{}/../../fixtures/vllm-0.32/grpc-media/{recording}.json", env!("CARGO_MANIFEST_DIR"));
-    let recorded: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let wire = STANDARD.decode(recorded["request"]["wire_b64"].as_str().unwrap()).unwrap();
-    let request = vllm_proto::GenerateRequest::decode(wire.as_slice()).unwrap();
-    let Some(Source::Features(features)) = request.media[0].source.clone() else {
-        panic!("{recording} holds no tensors");
-    };
-    features.kwargs.unwrap()
-}
-
-/// The same in a body, and in the journal.
+/// The tensors of a recorded image in a body, and in the journal.
 fn payload(recording: &str) -> Value {
     json!(STANDARD.encode(tensors(recording)))
 }
