@@ -237,6 +237,15 @@ impl Simulation {
         done
     }
 
+    /// Takes the blocks of whatever runs, which is computed again, and empties the prefix cache.
+    pub fn preempt_and_reset(&mut self) {
+        while !self.running.is_empty() {
+            self.preempt_last();
+        }
+        let reset = self.reset_prefix_cache();
+        debug_assert!(reset, "only running sequences hold blocks");
+    }
+
     /// When the next step can do something: never (all is idle, frozen or stalled), now, or later.
     pub fn next_due(&self, now: Duration) -> Option<Duration> {
         if self.pause == Some(PauseMode::Keep) {

@@ -1,5 +1,6 @@
 //! Reaching an engine: what it is, whether it is healthy, and when it stops being so.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tito_engine::{BoxEngine, Connection, Connector, Lost};
@@ -21,6 +22,7 @@ use crate::engine::Vllm;
 use crate::info::info_of;
 use crate::kv::sources::{Source, Sources, sources};
 use crate::kv::{self, Timing};
+use crate::orders::Orders;
 use crate::status::describe;
 use crate::{Error, VllmConfig, adapters};
 
@@ -193,10 +195,12 @@ impl Connector for VllmConnector {
             instance,
         );
         let limit = self.config.connect_timeout;
+        let orders = Orders { worker: self.worker.clone(), control: control.clone(), answer_within: limit };
         let adapter_feed = adapters::feed(&self.worker, &info, control, limit, adapters.clone());
         let kv = kv::feed(&self.worker, sources, &Timing::new(self.config.connect_timeout));
         let (engine, lost) = (BoxEngine::new(engine), lost(watched));
-        Ok(Connection { info, engine, lost, kv, adapters, adapter_feed })
+        let control = Arc::new(orders);
+        Ok(Connection { info, engine, control, lost, kv, adapters, adapter_feed })
     }
 }
 

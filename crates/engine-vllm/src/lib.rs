@@ -13,6 +13,7 @@ mod convert;
 mod engine;
 mod info;
 mod kv;
+mod orders;
 mod output;
 mod stall;
 mod status;

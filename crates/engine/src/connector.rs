@@ -1,7 +1,9 @@
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use futures_util::Stream;
+use futures_util::future::BoxFuture;
 use tito_types::{Adapter, EngineError, EngineInfo, KvUpdate, WorkerId};
 
 use crate::BoxEngine;
@@ -16,6 +18,19 @@ pub type KvFeed = Pin<Box<dyn Stream<Item = KvUpdate> + Send>>;
 /// The adapters an engine has loaded, in order of name: the whole list whenever it changed. Never ends while the connection lives and has
 /// no effect unless polled.
 pub type AdapterFeed = Pin<Box<dyn Stream<Item = Vec<Adapter>> + Send>>;
+
+/// What one engine can be told besides requests. Each call is about every rank behind its address, and has a deadline.
+pub trait Control: Send + Sync + 'static {
+    /// Whether somebody has paused it.
+    fn is_paused(&self) -> BoxFuture<'_, Result<bool, EngineError>>;
+
+    /// Holds it where it is and drops everything it has cached: prefixes on every tier, media, encoder outputs. Requests
+    /// in flight stay, and compute again what they need once it is resumed.
+    fn pause_and_clear(&self) -> BoxFuture<'_, Result<(), EngineError>>;
+
+    /// Lets it go on.
+    fn resume(&self) -> BoxFuture<'_, Result<(), EngineError>>;
+}
 
 /// How the fleet reaches one engine. Implemented by adapters.
 pub trait Connector: Send + Sync + 'static {
@@ -32,6 +47,8 @@ pub struct Connection {
     pub info: EngineInfo,
     /// Where requests go.
     pub engine: BoxEngine,
+    /// Where orders go.
+    pub control: Arc<dyn Control>,
     /// Resolves when it stops being healthy.
     pub lost: Lost,
     /// What its ranks store and drop.

@@ -10,6 +10,10 @@ use tito_types::{
 
 use crate::{Engine, TokenStream};
 
+mod control;
+
+pub use control::FakeControl;
+
 /// What a [`Fake`] does with one request.
 #[derive(Debug, Clone, Default)]
 pub struct Script {

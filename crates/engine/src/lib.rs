@@ -1,7 +1,8 @@
 //! The waist: everything meets in [`Engine`] and [`TokenStream`].
 //!
 //! Adapters implement [`Engine`]; layers wrap one engine in another; the frontend holds one [`BoxEngine`] and knows
-//! nothing below it. [`Connector`] is how the fleet reaches an engine and learns that it is gone.
+//! nothing below it. [`Connector`] is how the fleet reaches an engine and learns that it is gone, [`Control`] what it can tell
+//! it besides requests.
 //! This crate must not know protocols, HTTP or configuration.
 
 mod connector;
@@ -13,7 +14,7 @@ mod open;
 mod places;
 mod stream;
 
-pub use connector::{AdapterFeed, Connection, Connector, KvFeed, Lost};
+pub use connector::{AdapterFeed, Connection, Connector, Control, KvFeed, Lost};
 pub use erased::BoxEngine;
 pub use merge::{lazy, merge};
 pub use open::open;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use tito_engine::{AdapterFeed, BoxEngine, Connection, Connector, KvFeed, Lost};
+use tito_engine::{AdapterFeed, BoxEngine, Connection, Connector, Control, KvFeed, Lost};
 use tito_types::{Adapter, Catalog, EngineInfo, Identity, WorkerId};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -59,6 +59,7 @@ struct Reached {
     info: Arc<EngineInfo>,
     adapters: Arc<[Adapter]>,
     engine: BoxEngine,
+    control: Arc<dyn Control>,
     targets: Vec<Arc<Target>>,
 }
 
@@ -80,7 +81,7 @@ impl<C: Connector> Fleet<C> {
             metrics.unreached(id);
             let state = State::Unreachable("not reached yet".to_owned());
             let (adapters, targets) = (Arc::default(), Vec::new());
-            Arc::new(Worker { id: id.clone(), info: None, adapters, state, targets })
+            Arc::new(Worker { id: id.clone(), info: None, adapters, state, control: None, targets })
         };
         let workers: BTreeMap<_, _> = connectors.keys().map(|id| (id.clone(), waiting(id))).collect();
         let first = Snapshot { workers: workers.values().cloned().collect() };
@@ -146,14 +147,14 @@ async fn keep<C: Connector>(connector: C, shared: Arc<Shared>) {
     let mut pause = retry_min;
     loop {
         match connector.connect().await {
-            Ok(Connection { info, engine, lost, kv, adapters, adapter_feed }) => {
+            Ok(Connection { info, engine, control, lost, kv, adapters, adapter_feed }) => {
                 pause = retry_min;
                 let engine = (shared.wrap)(&info, engine);
                 // Closed on every way out, also when this task is stopped.
                 let mut ranks = Ranks::open(&shared, id, &info);
                 ranks.adapters(adapters);
                 let (adapters, targets) = (Arc::clone(&ranks.adapters), ranks.targets.clone());
-                let reached = Reached { info: Arc::new(info), adapters, engine, targets };
+                let reached = Reached { info: Arc::new(info), adapters, engine, control, targets };
                 let _ = shared.events.send(Event::Reached(id.clone(), reached)).await;
                 let reason = ranks.follow(kv, adapter_feed, lost).await;
                 let _ = shared.events.send(Event::Lost(id.clone(), reason)).await;
@@ -263,7 +264,7 @@ impl Table {
     }
 
     fn reached(&mut self, id: &WorkerId, reached: Reached) {
-        let Reached { info, adapters, engine, targets } = reached;
+        let Reached { info, adapters, engine, control, targets } = reached;
         if let Some(change) = self.identities.get(id).and_then(|known| Change::between(known, &info.identity))
         {
             error!(worker = %id, %change, "engine refused: it is not the one this worker was");
@@ -278,8 +279,9 @@ impl Table {
         info!(worker = %id, model, max_model_len, instance, version, adapters = loaded, "engine ready");
         self.metrics.accepted(id);
         let id = id.clone();
+        let state = State::Ready(engine);
         let worker =
-            Worker { id: id.clone(), info: Some(info), adapters, state: State::Ready(engine), targets };
+            Worker { id: id.clone(), info: Some(info), adapters, state, control: Some(control), targets };
         self.workers.insert(id, Arc::new(worker));
     }
 
@@ -302,7 +304,7 @@ impl Table {
     /// The worker is not ready and has no targets: what is in flight on the old ones is theirs to release.
     fn not_ready(&mut self, id: &WorkerId, state: State) {
         let Some(worker) = self.workers.get_mut(id) else { return };
-        *worker = Arc::new(Worker { state, targets: Vec::new(), ..Worker::clone(worker) });
+        *worker = Arc::new(Worker { state, control: None, targets: Vec::new(), ..Worker::clone(worker) });
     }
 }
 

@@ -5,12 +5,14 @@
 //! or any engine's protocol.
 
 mod blocks;
+mod clear;
 mod fleet;
 mod metrics;
 mod snapshot;
 mod target;
 
 pub use blocks::Blocks;
+pub use clear::ClearError;
 pub use fleet::{Fleet, FleetConfig, Wrap};
 pub use metrics::FleetMetrics;
 pub use snapshot::{Snapshot, State, Worker};

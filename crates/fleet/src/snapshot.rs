@@ -1,9 +1,10 @@
 //! The fleet at one moment, as everybody reads it. Immutable; knows nothing of connections.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
-use tito_engine::BoxEngine;
+use tito_engine::{BoxEngine, Control};
 use tito_types::{Adapter, Catalog, CatalogModel, EngineInfo, WorkerId};
 
 use crate::Target;
@@ -16,7 +17,7 @@ pub struct Snapshot {
 }
 
 /// One schedulable engine.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Worker {
     /// Name; ties between workers break by it.
     pub id: WorkerId,
@@ -26,6 +27,8 @@ pub struct Worker {
     pub adapters: Arc<[Adapter]>,
     /// Whether requests may be sent to it.
     pub state: State,
+    /// Where orders to it go; absent while it is not ready.
+    pub control: Option<Arc<dyn Control>>,
     /// One per data-parallel rank behind it, by rank; empty while it is not ready.
     pub targets: Vec<Arc<Target>>,
 }
@@ -57,6 +60,12 @@ impl State {
             Self::Ready(_) => None,
             Self::Unreachable(reason) | Self::Refused(reason) => Some(reason),
         }
+    }
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").field("id", &self.id).field("state", &self.state).finish_non_exhaustive()
     }
 }
 

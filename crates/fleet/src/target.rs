@@ -1,6 +1,6 @@
 //! One (worker, rank) and what is known of its block table. Knows nothing of how the news arrives.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use tito_kv_index::{Generations, Table, TierOverlap};
@@ -33,12 +33,14 @@ pub struct Target {
     complete: AtomicBool,
     media_exact: AtomicBool,
     lower_tiers: AtomicBool,
+    emptied: AtomicU64,
 }
 
 #[derive(Debug)]
 struct Known {
     table: Table,
     state: KvState,
+    clears: Clears,
     /// Whether the feed, as far as it knows, has missed nothing.
     proven: bool,
     /// What was lost here of what the feed told, since the table was last known to be empty.
@@ -47,6 +49,14 @@ struct Known {
     counters: KvCounters,
     /// In device memory, host memory and storage.
     blocks: [u64; 3],
+}
+
+/// How often an engine has said that a rank's blocks are gone, and how often it still owes that word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Clears {
+    told: u64,
+    /// It dropped its blocks at our command. Until it says so, with its next step, what it says is older than that.
+    owed: u64,
 }
 
 /// How much of a block table is known.
@@ -105,6 +115,7 @@ impl Target {
         let known = Known {
             table: Table::new(block_tokens),
             state,
+            clears: Clears::default(),
             proven: false,
             lost: None,
             media_inexact: None,
@@ -123,6 +134,7 @@ impl Target {
             complete: AtomicBool::new(false),
             media_exact: AtomicBool::new(true),
             lower_tiers: AtomicBool::new(false),
+            emptied: AtomicU64::new(0),
         }
     }
 
@@ -156,11 +168,26 @@ impl Target {
         Some(known.table.overlap(blocks.index(), chain))
     }
 
-    /// Every block is gone: the engine was told to drop them. Its own word for it comes with its next stored block.
-    pub fn cleared(&self, blocks: &Blocks) {
+    /// How often everything it held was forgotten: what was found before is no promise after.
+    pub fn emptied(&self) -> u64 {
+        self.emptied.load(Ordering::Relaxed)
+    }
+
+    /// To be read before its engine is told to drop its blocks.
+    pub(crate) fn clears(&self) -> Clears {
+        self.known().clears
+    }
+
+    /// The engine dropped its blocks at our command, given after `before` was read. It says so with its next step only;
+    /// of what it says until then, every block is gone.
+    pub(crate) fn cleared(&self, blocks: &Blocks, before: Clears) {
         let mut known = self.known();
-        known.table.apply(blocks.index(), blocks.hasher(), &KvEvent::Cleared);
-        self.show(blocks, &mut known);
+        // What it owed from earlier commands comes first.
+        if known.clears.told - before.told <= before.owed {
+            known.clears.owed += 1;
+            self.forget_all(&mut known, blocks);
+            self.show(blocks, &mut known);
+        }
     }
 
     /// An adapter was loaded again under its name: what its old weights stored is never matched again.
@@ -201,33 +228,14 @@ impl Target {
         match news {
             KvNews::Events(events) => {
                 for event in &events {
-                    // Whose blocks they are is known before they can be found or given up.
-                    if let KvEvent::Stored(stored) = event
-                        && known.table.open(blocks.index(), stored.tier)
-                    {
-                        blocks.remember(self.id, known.table.holders());
-                    }
-                    let applied = known.table.apply(blocks.index(), blocks.hasher(), event);
-                    if applied.reset {
-                        known.lose(&self.metrics, "its block size changed");
-                    }
-                    match event {
-                        KvEvent::Stored(stored) if applied.orphaned > 0 && stored.tier == Tier::Gpu => {
-                            let reason = "blocks were stored after one that is not known";
-                            known.lose(&self.metrics, reason);
-                        }
-                        // Whatever of it was given up here is gone there too.
-                        KvEvent::Cleared => {
-                            known.lost = None;
-                            known.whole_if_proven();
-                        }
-                        KvEvent::Stored(_) | KvEvent::Removed { .. } => {}
-                    }
-                    self.metrics.applied(&applied);
+                    self.book(&mut known, blocks, event);
                 }
             }
             KvNews::Partial(reason) => {
                 known.table.reset(blocks.index());
+                self.emptied.fetch_add(1, Ordering::Relaxed);
+                // The word that was owed may be among what was missed.
+                known.clears.owed = 0;
                 known.proven = false;
                 known.lost = None;
                 known.partial(&self.metrics, reason);
@@ -245,6 +253,48 @@ impl Target {
         self.show(blocks, &mut known);
     }
 
+    fn book(&self, known: &mut Known, blocks: &Blocks, event: &KvEvent) {
+        match event {
+            KvEvent::Stored(_) if known.clears.owed > 0 => {}
+            KvEvent::Stored(stored) => {
+                // Whose blocks they are is known before they can be found or given up.
+                if known.table.open(blocks.index(), stored.tier) {
+                    blocks.remember(self.id, known.table.holders());
+                }
+                let applied = known.table.apply(blocks.index(), blocks.hasher(), event);
+                if applied.reset {
+                    self.emptied.fetch_add(1, Ordering::Relaxed);
+                    known.lose(&self.metrics, "its block size changed");
+                }
+                if applied.orphaned > 0 && stored.tier == Tier::Gpu {
+                    known.lose(&self.metrics, "blocks were stored after one that is not known");
+                }
+                self.metrics.applied(&applied);
+            }
+            KvEvent::Removed { .. } => {
+                let applied = known.table.apply(blocks.index(), blocks.hasher(), event);
+                self.metrics.applied(&applied);
+            }
+            KvEvent::Cleared => {
+                known.clears.told += 1;
+                match known.clears.owed.checked_sub(1) {
+                    // Booked when it was commanded; nothing was believed since.
+                    Some(owed) => known.clears.owed = owed,
+                    None => self.forget_all(known, blocks),
+                }
+            }
+        }
+    }
+
+    /// The engine holds nothing now.
+    fn forget_all(&self, known: &mut Known, blocks: &Blocks) {
+        known.table.reset(blocks.index());
+        self.emptied.fetch_add(1, Ordering::Relaxed);
+        // Whatever of it was given up here is gone there too.
+        known.lost = None;
+        known.whole_if_proven();
+    }
+
     /// The index gave up some of its blocks for want of room.
     pub(crate) fn evicted(&self, blocks: &Blocks) {
         let mut known = self.known();
@@ -257,6 +307,7 @@ impl Target {
         let mut known = self.known();
         blocks.forget(self.id);
         known.table.close(blocks.index());
+        known.proven = false;
         known.state = KvState::Off("not connected".to_owned());
         self.complete.store(false, Ordering::Relaxed);
         self.metrics.complete(false);
@@ -329,4 +380,4 @@ pub(crate) fn tier_word(tier: Tier) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

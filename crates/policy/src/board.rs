@@ -135,6 +135,13 @@ impl Board {
         }
     }
 
+    /// What was sent there before is expected no longer: it was told to drop what it holds. O(prompts expected).
+    pub fn forget_expected(&mut self, slot: Slot) {
+        if self.slots.alive(slot) {
+            self.predicted.remove_slot(slot.index);
+        }
+    }
+
     /// Whether everything the slot holds is told in overlaps. Where it is not, a session is trusted to be there.
     pub fn set_known(&mut self, slot: Slot, known: bool) {
         self.slots.update(slot, |entry| entry.known = known);

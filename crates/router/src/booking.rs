@@ -20,6 +20,8 @@ pub(crate) struct Booking {
     output_tokens: u32,
     /// Prompt tokens the engine should report as cached; absent where we cannot know.
     expected: Option<u32>,
+    /// How often the target had been emptied by then.
+    emptied: u64,
     pub(crate) placement: Placement,
 }
 
@@ -31,8 +33,8 @@ impl Booking {
         expected: Option<u32>,
         placement: Placement,
     ) -> Self {
-        let ticket = choice.ticket;
-        Self { shared, ticket, target, started: false, output_tokens: 0, expected, placement }
+        let (ticket, emptied) = (choice.ticket, target.emptied());
+        Self { shared, ticket, target, started: false, output_tokens: 0, expected, emptied, placement }
     }
 
     /// The worker and the rank it is for.
@@ -53,7 +55,9 @@ impl Booking {
         }
         let reported =
             delta.finish.as_ref().filter(|_| delta.index == 0).and_then(|finish| finish.cached_tokens);
-        if let (Some(reported), Some(expected)) = (reported, self.expected) {
+        if let (Some(reported), Some(expected)) = (reported, self.expected)
+            && self.target.emptied() == self.emptied
+        {
             self.shared.metrics.compared(&self.target.worker, expected, reported);
         }
     }

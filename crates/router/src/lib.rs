@@ -5,6 +5,7 @@
 //! one other. It must not know HTTP, formats or engine protocols.
 
 mod booking;
+mod clear;
 mod config;
 mod desk;
 mod metrics;

@@ -30,7 +30,8 @@ pub use output::{
 pub use placement::Placement;
 pub use raw_json::RawJson;
 pub use report::{
-    CandidateReport, EngineReport, IndexReport, LoadReport, RouteReport, TargetReport, WorkerReport,
+    CandidateReport, ClearReport, EngineReport, IndexReport, LoadReport, RouteReport, TargetReport,
+    WorkerReport,
 };
 pub use request::{Delivery, GenerateRequest, KvOptions, Outputs, Reasoning};
 pub use sampling::{Candidates, Sampling, Stopping, StructuredOutput};

@@ -75,6 +75,15 @@ pub struct IndexReport {
     pub counters: KvCounters,
 }
 
+/// What came of telling one worker to drop what it has cached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClearReport {
+    /// Name.
+    pub worker: WorkerId,
+    /// Why it did not; absent when it did.
+    pub error: Option<String>,
+}
+
 /// Where one request would go, and why.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RouteReport {

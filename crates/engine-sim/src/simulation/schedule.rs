@@ -58,7 +58,7 @@ impl Simulation {
     }
 
     /// Takes the blocks of the running sequence whose turn is last; it waits and is computed again.
-    fn preempt_last(&mut self) {
+    pub(super) fn preempt_last(&mut self) {
         let mut sequence = self.running.pop().expect("a sequence that needs a block is running");
         self.release(&mut sequence);
         self.stats.preemptions += 1;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Error, PauseMode, SimConfig, Simulation, Step};
+use super::{Error, KvEvent, PauseMode, SimConfig, Simulation, Step};
 use crate::model::{Model, ModelConfig};
 use crate::request::{Finish, RequestId, Script, SimRequest};
 use crate::timing::Timing;
@@ -164,6 +164,28 @@ fn a_pause_ends_finishes_or_freezes_what_runs() {
         assert_eq!(bench.finish(1).len(), if mode == PauseMode::Keep { 2 } else { 0 });
         assert!(bench.sim.idle());
     }
+}
+
+#[test]
+fn clearing_takes_the_blocks_of_what_runs_and_changes_no_token() {
+    let alone = |clear: bool| {
+        let mut bench = Bench::new(config());
+        bench.add(1, ids(0, 30), 9);
+        bench.step();
+        let mut output = vec![bench.step.tokens[0].id];
+        if clear {
+            bench.sim.pause(PauseMode::Keep, &mut Step::default());
+            bench.sim.preempt_and_reset();
+            assert_eq!((bench.sim.stats().cached_blocks, bench.sim.stats().preemptions), (0, 1));
+            bench.sim.resume();
+            bench.step();
+            assert!(matches!(bench.step.events[..], [KvEvent::Cleared, KvEvent::Stored(_)]));
+            output.push(bench.step.tokens[0].id);
+        }
+        output.extend(bench.finish(1));
+        output
+    };
+    assert_eq!(alone(true), alone(false));
 }
 
 #[test]

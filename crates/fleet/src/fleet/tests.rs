@@ -2,7 +2,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use prometheus_client::registry::Registry;
-use tito_engine::fake::{Fake, Script};
+use tito_engine::fake::{Fake, FakeControl, Script};
 use tito_types::{Capabilities, EngineError, ModelInfo, Parallelism, Resolution};
 
 use tito_kv_index::IndexConfig;
@@ -53,6 +53,7 @@ impl Connector for Scripted {
         Ok(Connection {
             info,
             engine: BoxEngine::new(Fake::new(|_| Script::default())),
+            control: Arc::new(FakeControl::default()),
             kv: Box::pin(futures_util::stream::pending()),
             adapters: loaded,
             adapter_feed: Box::pin(later),

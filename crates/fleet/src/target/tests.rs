@@ -28,14 +28,14 @@ fn info(kv_events: KvSupport, ranks: u32, first: u32) -> EngineInfo {
     }
 }
 
-struct Bench {
-    blocks: Blocks,
-    targets: Vec<Arc<Target>>,
+pub(crate) struct Bench {
+    pub(crate) blocks: Blocks,
+    pub(crate) targets: Vec<Arc<Target>>,
     registry: Registry,
 }
 
 impl Bench {
-    fn new(kv_events: KvSupport, bytes_max: usize) -> Self {
+    pub(crate) fn new(kv_events: KvSupport, bytes_max: usize) -> Self {
         let mut registry = Registry::default();
         let blocks = Blocks::new(IndexConfig { bytes_max }, 7);
         let metrics = FleetMetrics::register(&mut registry);
@@ -44,7 +44,7 @@ impl Bench {
     }
 
     /// Stores blocks of one sequence that begins with `first`.
-    fn store(&self, rank: usize, first: u32, count: u32) {
+    pub(crate) fn store(&self, rank: usize, first: u32, count: u32) {
         let stored = StoredBlocks {
             parent: None,
             hashes: (0..count).map(|at| EngineHash(u64::from(first) << 32 | u64::from(at))).collect(),
@@ -60,7 +60,7 @@ impl Bench {
     }
 
     /// Leading blocks of such a sequence on each target that has any.
-    fn found(&self, first: u32, count: u32) -> Vec<(TargetId, u32)> {
+    pub(crate) fn found(&self, first: u32, count: u32) -> Vec<(TargetId, u32)> {
         let tokens: Vec<u32> = (first..first + 4 * count).collect();
         let prompt =
             Prompt { tokens: &tokens, media: &Media::None, adapter: None, salt: None, block_tokens: 4 };
@@ -77,7 +77,7 @@ impl Bench {
     }
 }
 
-const ON: KvSupport = KvSupport::On { replay: true };
+pub(crate) const ON: KvSupport = KvSupport::On { replay: true };
 
 #[test]
 fn each_rank_has_its_number_its_share_of_the_room_and_its_own_blocks() {

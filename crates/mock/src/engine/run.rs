@@ -28,8 +28,8 @@ pub(crate) struct EngineTask {
     publisher: Option<Publisher>,
     started: Instant,
     commands: Vec<Command>,
-    /// A pause that waits for what has started.
-    draining: Option<Draining>,
+    /// Pauses that are not complete.
+    pausing: Vec<Pausing>,
     dead: bool,
     /// Whether a step's time passes, so that what it made is not handed out yet.
     stepping: bool,
@@ -38,7 +38,8 @@ pub(crate) struct EngineTask {
 }
 
 #[derive(Debug)]
-struct Draining {
+struct Pausing {
+    mode: PauseMode,
     clear_cache: bool,
     done: oneshot::Sender<()>,
 }
@@ -68,7 +69,7 @@ impl EngineTask {
             publisher,
             started: Instant::now(),
             commands: Vec::new(),
-            draining: None,
+            pausing: Vec::new(),
             dead: false,
             stepping: false,
             ended: None,
@@ -97,7 +98,7 @@ impl EngineTask {
                         publisher.publish(batch);
                     }
                     self.deliver(&step);
-                    self.finish_drain();
+                    self.finish_pauses();
                     if step.length.is_zero() {
                         // Calls run on the same threads: let them send what there is.
                         tokio::task::yield_now().await;
@@ -155,7 +156,7 @@ impl EngineTask {
                 Command::Pause { mode, clear_cache, done } => self.pause(mode, clear_cache, done, step),
                 Command::Resume { done } => {
                     self.simulation.resume();
-                    self.draining = None;
+                    self.pausing.clear();
                     // The caller may be gone; there is nobody else to tell.
                     let _ = done.send(());
                 }
@@ -166,7 +167,7 @@ impl EngineTask {
             }
         }
         self.commands = commands;
-        self.finish_drain();
+        self.finish_pauses();
         self.publish_stats();
     }
 
@@ -201,23 +202,20 @@ impl EngineTask {
                 live.end(end, RequestState::Aborted(AbortCause::Pause));
             }
         }
-        match mode {
-            PauseMode::Abort | PauseMode::Keep => {
-                if clear_cache {
-                    self.simulation.reset_prefix_cache();
-                }
-                let _ = done.send(());
-            }
-            PauseMode::Wait => self.draining = Some(Draining { clear_cache, done }),
-        }
+        self.pausing.push(Pausing { mode, clear_cache, done });
     }
 
-    /// Completes a waiting pause once nothing runs.
-    fn finish_drain(&mut self) {
-        if self.draining.is_some() && !self.stepping && self.simulation.drained() {
-            let Some(Draining { clear_cache, done }) = self.draining.take() else { return };
+    /// Completes pauses between two steps; one that waits, once nothing runs. As in vLLM, what runs loses its blocks when
+    /// the caches are cleared, and is computed again later.
+    fn finish_pauses(&mut self) {
+        if self.stepping {
+            return;
+        }
+        let drained = self.simulation.drained();
+        let complete = |pausing: &mut Pausing| pausing.mode != PauseMode::Wait || drained;
+        for Pausing { clear_cache, done, .. } in self.pausing.extract_if(.., complete) {
             if clear_cache {
-                self.simulation.reset_prefix_cache();
+                self.simulation.preempt_and_reset();
             }
             let _ = done.send(());
         }

@@ -1,6 +1,6 @@
 use prometheus_client::registry::Registry;
-use tito_engine::BoxEngine;
-use tito_engine::fake::{self, Fake, Script, last, tokens};
+use tito_engine::fake::{self, Fake, FakeControl, Script, last, tokens};
+use tito_engine::{BoxEngine, Control};
 use tito_fleet::{FleetMetrics, State, Target, Worker};
 use tito_kv_index::IndexConfig;
 use tito_policy::{BoardConfig, PolicyKind};
@@ -14,6 +14,7 @@ use crate::TargetLimit;
 
 mod adapters;
 mod blocks;
+mod clear;
 mod line;
 
 /// Tokens per block of every engine here.
@@ -23,6 +24,8 @@ const BLOCK: u32 = 4;
 struct Bench {
     blocks: Arc<Blocks>,
     route: Route,
+    /// Takes the orders to every worker.
+    control: FakeControl,
     sender: watch::Sender<Arc<Snapshot>>,
     registry: Registry,
 }
@@ -35,6 +38,7 @@ impl Bench {
 
     fn with(engines: &[Fake], ranks: u32, limit: TargetLimit, policy: PolicyKind) -> Self {
         let mut registry = Registry::default();
+        let control = FakeControl::default();
         let blocks = Arc::new(Blocks::new(IndexConfig { bytes_max: 16 << 20 }, 7));
         let fleet_metrics = FleetMetrics::register(&mut registry);
         let names = ["a", "b", "c"].into_iter();
@@ -42,7 +46,9 @@ impl Bench {
             let (id, info) = (WorkerId::new(name), info(ranks));
             let targets = Target::of_engine(&blocks, &id, &info, &fleet_metrics);
             let state = State::Ready(BoxEngine::new(engine.clone()));
-            Arc::new(Worker { id, info: Some(Arc::new(info)), adapters: Arc::default(), state, targets })
+            let control: Arc<dyn Control> = Arc::new(control.clone());
+            let (info, adapters) = (Some(Arc::new(info)), Arc::default());
+            Arc::new(Worker { id, info, adapters, state, control: Some(control), targets })
         };
         let workers = engines.iter().zip(names).map(worker).collect();
         let (sender, fleet) = watch::channel(Arc::new(Snapshot { workers }));
@@ -54,7 +60,7 @@ impl Bench {
         };
         let metrics = RouteMetrics::register(&mut registry);
         let route = Route::new(fleet, Arc::clone(&blocks), config, metrics);
-        Self { blocks, route, sender, registry }
+        Self { blocks, route, control, sender, registry }
     }
 
     fn target(&self, worker: usize, rank: usize) -> Arc<Target> {

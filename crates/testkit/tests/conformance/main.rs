@@ -179,6 +179,7 @@ suite! {
         an_unspecified_pause_aborts [Slow PauseAborts],
         a_waiting_pause_lets_what_runs_finish [Slow PauseWaits],
         a_keeping_pause_freezes_what_runs [Slow],
+        a_pause_that_keeps_and_clears_drops_the_cache_and_no_token [Slow Model],
         requests_wait_while_paused,
         the_state_is_reported,
         an_unknown_mode_is_refused,

@@ -170,6 +170,11 @@ impl Bench {
         control.resume_generation(ResumeGenerationRequest {}).await.unwrap();
     }
 
+    /// The engine drops its cache because we tell it to, whatever it is doing.
+    pub(crate) async fn command_clear(&self, mock: usize) {
+        self.cluster.seen(mock).clear_cache(self.cluster.blocks()).await.unwrap();
+    }
+
     /// Another engine behind the same address; returns when the fleet has its ranks.
     pub(crate) async fn restart(&mut self, mock: usize, config: MockConfig) {
         let old: BTreeSet<TargetId> = self.targets().iter().map(|(_, target)| target.id).collect();

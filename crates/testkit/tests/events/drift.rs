@@ -120,13 +120,8 @@ impl Drift {
     /// An engine drops its cache because we told it to.
     async fn reset(&mut self) {
         let mock = self.random.below(2) as usize;
-        self.bench.clear(mock).await;
-        for (of, target) in self.bench.targets() {
-            if of == mock {
-                target.cleared(self.bench.cluster.blocks());
-                self.resident.remove(&(mock, target.rank));
-            }
-        }
+        self.bench.command_clear(mock).await;
+        self.resident.retain(|(of, _), _| *of != mock);
         self.tally.resets += 1;
     }
 
@@ -148,6 +143,10 @@ impl Drift {
         while let Some(turn) = running.next().await {
             ended.push(turn);
             running.extend(waiting.next());
+            if self.random.percent(2) {
+                self.bench.command_clear(self.random.below(2) as usize).await;
+                self.tally.resets += 1;
+            }
         }
         for (at, ask, output) in ended {
             self.conversations[at] = ask.continued(&output);

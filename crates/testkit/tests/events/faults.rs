@@ -154,9 +154,8 @@ async fn a_commanded_clear_does_not_wait_for_the_engines_word() {
     let mut bench = Bench::start("commanded clear".to_owned(), vec![config(KvStyle::default())]).await;
     traffic(&mut bench, 0..10).await;
     bench.settle().await;
-    bench.clear(0).await;
+    bench.command_clear(0).await;
     for (_, target) in bench.targets() {
-        target.cleared(bench.cluster.blocks());
         assert_eq!((target.report().blocks[0], target.complete()), (0, true));
     }
     traffic(&mut bench, 10..20).await;

@@ -45,7 +45,7 @@ impl Bench {
     }
 }
 
-fn asked(tokens: &[u32]) -> GenerateRequest {
+pub(super) fn asked(tokens: &[u32]) -> GenerateRequest {
     GenerateRequest { prompt: tokens.into(), ..request(Delivery::Deltas) }
 }
 
@@ -80,10 +80,9 @@ fn what_was_reset_or_cleared_is_not_found() {
     let bench = Bench::new(&[answering(1), answering(2)]);
     let prompt: Vec<u32> = (1..=14).collect();
     let target = bench.target(1, 0);
-    let changes: [Change; 3] = [
+    let changes: [Change; 2] = [
         |bench, target| target.apply(&bench.blocks, KvNews::Partial("gap".into())),
         |bench, target| target.apply(&bench.blocks, KvNews::Events(vec![KvEvent::Cleared])),
-        |bench, target| target.cleared(&bench.blocks),
     ];
     for change in changes {
         store(&bench, &target, &prompt, Vec::new(), None);

@@ -89,6 +89,30 @@ pub(crate) async fn a_keeping_pause_freezes_what_runs(target: &Target) {
     assert_eq!((reply.end().as_str(), reply.tokens()), ("length", expected.tokens()), "as if never paused");
 }
 
+pub(crate) async fn a_pause_that_keeps_and_clears_drops_the_cache_and_no_token(target: &Target) {
+    let clear = async || {
+        let request = PauseGenerationRequest { mode: PauseMode::Keep.into(), clear_cache: Some(true) };
+        within(REPLY_LIMIT, "pause", target.control().pause_generation(request)).await.unwrap();
+        resume(target).await;
+    };
+    let (budget, block) = (lasting(target), target.facts.block);
+    let other = prompt(2 * block + 6, 8);
+    let cached = async || target.unary(greedy(&other, 1)).await.unwrap().cached();
+    cached().await;
+    assert_eq!(cached().await, 2 * block, "warm");
+    let expected = target.unary(greedy(&prompt(40, 5), budget)).await.unwrap();
+    let mut reading = target.open_stream(slow(target, greedy(&prompt(40, 5), budget))).await.unwrap();
+    assert!(reading.next().await.unwrap().is_some(), "it runs");
+    clear().await;
+    assert!(!reading.finished() && reading.tokens() < budget, "or did the pause come too late?");
+    let reply = reading.rest().await.unwrap();
+    assert_eq!((reply.end().as_str(), reply.tokens()), ("length", expected.tokens()), "as if nothing was");
+    assert_eq!(cached().await, 0, "cold again");
+    clear().await;
+    assert_eq!(cached().await, 0, "also an engine without work is cleared");
+    assert_eq!(cached().await, 2 * block, "and warm once more");
+}
+
 pub(crate) async fn requests_wait_while_paused(target: &Target) {
     let expected = target.unary(greedy(&prompt(20, 1), 4)).await.unwrap();
     for mode in [PauseMode::Abort, PauseMode::Wait, PauseMode::Keep] {
