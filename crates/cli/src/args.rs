@@ -12,7 +12,7 @@ pub(crate) use demo::DemoArgs;
 pub(crate) use mock::MockArgs;
 pub(crate) use replay::{PlotKind, REQUESTS_MAX, ReplayArgs};
 pub(crate) use serve::{Affinity, GenerationConfig, LogFormat, ServeArgs, SiblingsRule};
-pub(crate) use workers::WorkersArgs;
+pub(crate) use workers::{ResetArgs, WorkersAction, WorkersArgs};
 
 use clap::{Args, Command, CommandFactory, Parser, Subcommand};
 
@@ -37,7 +37,7 @@ pub(crate) enum Action {
     Demo(DemoArgs),
     /// Measure a server: latency, throughput, and what it costs
     Bench(Box<BenchArgs>),
-    /// Show the workers of a running server: load, index, and why one is not ready
+    /// Show the workers of a running server, or make them drop their caches
     Workers(WorkersArgs),
     /// Replay a trace of requests over simulated workers and compare the routing policies
     Replay(Box<ReplayArgs>),

@@ -12,7 +12,7 @@ use crate::settings::settings;
 use crate::{process, sub};
 
 /// Settings whose value is never shown.
-const SECRETS: [&str; 1] = ["api_key"];
+const SECRETS: [&str; 2] = ["api_key", "control_key"];
 
 #[derive(Serialize)]
 struct Row {

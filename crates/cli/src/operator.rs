@@ -1,8 +1,10 @@
-//! What operators ask, answered by the router.
+//! What operators ask and order, answered by the router.
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use tito_frontend::Operator;
 use tito_router::Route;
-use tito_types::{GenerateRequest, RouteReport, WorkerReport};
+use tito_types::{ClearReport, EngineError, GenerateRequest, RouteReport, WorkerId, WorkerReport};
 
 /// The router as the frontend sees it.
 pub(crate) struct FleetOperator(pub(crate) Route);
@@ -14,5 +16,14 @@ impl Operator for FleetOperator {
 
     fn explain(&self, request: &GenerateRequest) -> RouteReport {
         self.0.explain(request)
+    }
+
+    fn clear_caches(
+        &self,
+        workers: Vec<WorkerId>,
+        running: bool,
+    ) -> BoxFuture<'static, Result<Vec<ClearReport>, EngineError>> {
+        let route = self.0.clone();
+        async move { route.clear_caches(&workers, running).await }.boxed()
     }
 }

@@ -32,6 +32,9 @@ pub(crate) fn run(args: &ServeArgs) -> ExitCode {
     process::block_on(async {
         let server = Server::build(settings)?.ended_by_signals()?;
         println!("tito serve listens on {}", server.url());
+        if let Some(url) = server.control_url() {
+            println!("tito serve takes orders on {url}");
+        }
         server.run().await
     })
 }
@@ -107,6 +110,11 @@ impl Server {
     /// Where it listens.
     pub(crate) fn url(&self) -> String {
         format!("{}://{}", self.scheme, self.frontend.local_addr())
+    }
+
+    /// Where it takes orders, if anywhere.
+    fn control_url(&self) -> Option<String> {
+        self.frontend.control_addr().map(|address| format!("{}://{address}", self.scheme))
     }
 
     /// Ends it, as a signal would.

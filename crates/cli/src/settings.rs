@@ -8,7 +8,9 @@ use tito_dataplane::AdmitConfig;
 use tito_engine_vllm::{TlsConfig as EngineTls, VllmConfig, VllmConnector};
 use tito_fleet::FleetConfig;
 use tito_formats::SamplingDefaults;
-use tito_frontend::{Error as FrontendError, FrontendConfig, KeyConfig, Limits, Timeouts, TlsConfig};
+use tito_frontend::{
+    ControlConfig, Error as FrontendError, FrontendConfig, KeyConfig, Limits, Timeouts, TlsConfig,
+};
 use tito_kv_index::IndexConfig;
 use tito_policy::{BoardConfig, SiblingRule, Stickiness};
 use tito_router::RouteConfig;
@@ -115,11 +117,13 @@ fn routing(args: &ServeArgs) -> RouteConfig {
 fn incomplete(args: &ServeArgs) -> Vec<String> {
     let (tls_cert, tls_key) = (args.tls_cert.is_some(), args.tls_key.is_some());
     let (cert, key) = (args.engine_cert.is_some(), args.engine_key.is_some());
-    let ca = args.engine_ca.is_some();
+    let (ca, control) = (args.engine_ca.is_some(), args.control_port.is_some());
     let needs = [
         ("tls-cert", tls_cert, "tls-key", tls_key),
         ("tls-key", tls_key, "tls-cert", tls_cert),
         ("tls-client-ca", args.tls_client_ca.is_some(), "tls-cert", tls_cert),
+        ("control-key", !args.control_key.is_empty(), "control-port", control),
+        ("control-key-file", args.control_key_file.is_some(), "control-port", control),
         ("engine-cert", cert, "engine-key", key),
         ("engine-key", key, "engine-cert", cert),
         ("engine-cert", cert, "engine-ca", ca),
@@ -128,15 +132,35 @@ fn incomplete(args: &ServeArgs) -> Vec<String> {
     ];
     let lone = needs.into_iter().filter(|(_, given, _, other)| *given && !other);
     let mut problems: Vec<_> = lone.map(|(flag, _, other, _)| format!("--{flag} needs --{other}")).collect();
+    problems.extend(open_control(args));
     if ca && !args.engine.is_empty() && !args.engine.iter().any(|url| url.starts_with("vllms://")) {
         problems.push("--engine-ca: no --engine is vllms://, so no connection would be encrypted".to_owned());
     }
     problems
 }
 
+/// Orders without a key are for those who are on this machine, and only where clients need none either.
+fn open_control(args: &ServeArgs) -> Option<String> {
+    let closed = !args.control_key.is_empty() || args.control_key_file.is_some();
+    if args.control_port.is_none() || closed {
+        return None;
+    }
+    let needs = "--control-port needs --control-key or --control-key-file";
+    if !args.control_host.is_loopback() {
+        return Some(format!("{needs}: others than this machine can reach {}", args.control_host));
+    }
+    let clients_need_one = !args.api_key.is_empty() || args.api_key_file.is_some();
+    clients_need_one.then(|| format!("{needs}: clients need a key as well"))
+}
+
 /// The flag behind a mistake that the frontend found.
 fn flag_of(error: &FrontendError, args: &ServeArgs) -> &'static str {
     match error {
+        FrontendError::Control(error) => match **error {
+            FrontendError::Key { .. } => "control-key",
+            FrontendError::Keys { .. } => "control-key-file",
+            _ => "control-port",
+        },
         FrontendError::Key { .. } => "api-key",
         FrontendError::Keys { .. } => "api-key-file",
         FrontendError::Tls { path, .. } if args.tls_client_ca.as_ref() == Some(path) => "tls-client-ca",
@@ -162,6 +186,14 @@ fn frontend(args: &ServeArgs) -> FrontendConfig {
             file: args.api_key_file.clone(),
             metrics_open: args.metrics_without_key,
         },
+        control: args.control_port.map(|port| ControlConfig {
+            listen: SocketAddr::new(args.control_host, port),
+            keys: KeyConfig {
+                keys: args.control_key.clone(),
+                file: args.control_key_file.clone(),
+                metrics_open: false,
+            },
+        }),
         limits: Limits {
             connections: args.connection_limit as usize,
             body_bytes: args.body_limit,

@@ -11,14 +11,15 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use futures_util::stream;
+use futures_util::future::{BoxFuture, ready};
+use futures_util::{FutureExt, stream};
 use tito_engine::{BoxEngine, Engine, TokenStream};
 use tito_formats::{OpenAiCompletions, VllmGenerate};
 use tito_frontend::{FormatRoute, FrontendConfig, Operator, Parts, Route};
 use tito_runtime::{ShutdownConfig, Tasks, registry, reload};
 use tito_types::{
-    Catalog, CatalogModel, Delivery, Delta, EngineError, Extras, Finish, FinishReason, GenerateRequest,
-    PromptOutput, RouteReport, WorkerReport,
+    Catalog, CatalogModel, ClearReport, Delivery, Delta, EngineError, Extras, Finish, FinishReason,
+    GenerateRequest, PromptOutput, RouteReport, WorkerId, WorkerReport,
 };
 use tokio::sync::watch;
 
@@ -47,6 +48,14 @@ impl Operator for Silent {
             reason: None,
             candidates: Vec::new(),
         }
+    }
+
+    fn clear_caches(
+        &self,
+        _: Vec<WorkerId>,
+        _: bool,
+    ) -> BoxFuture<'static, Result<Vec<ClearReport>, EngineError>> {
+        ready(Ok(Vec::new())).boxed()
     }
 }
 

@@ -13,7 +13,6 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::budget::Budget;
 use crate::config::{Limits, Timeouts};
-use crate::keys::KeyStore;
 use crate::metrics::{Metrics, RouteMetrics};
 use crate::{Operator, Route};
 
@@ -53,7 +52,8 @@ pub(crate) struct App {
     pub(crate) endpoints: Vec<Arc<Endpoint>>,
     pub(crate) shutdown: Shutdown,
     pub(crate) tasks: Tasks,
-    pub(crate) keys: KeyStore,
+    /// Held by the order that is being carried out: one at a time.
+    pub(crate) order: Arc<Semaphore>,
     pub(crate) metrics: Metrics,
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
@@ -92,7 +92,7 @@ impl App {
         self.endpoints.iter().map(in_flight).sum()
     }
 
-    /// What the path of a request asks for, and whether that is generation.
+    /// What the path of a client's request asks for, and whether that is generation.
     pub(crate) fn route_of(&self, path: &str) -> (Route, bool) {
         match self.endpoints.iter().find(|endpoint| endpoint.path == path) {
             Some(endpoint) => (endpoint.route, true),

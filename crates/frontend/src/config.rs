@@ -8,6 +8,10 @@ use tito_formats::{MEDIA_CACHE_BYTES_MAX, SamplingDefaults};
 use crate::error::Error;
 use crate::{keys, server};
 
+/// Connections held at a time by those who give orders. Further ones wait.
+pub(crate) const CONTROL_CONNECTIONS_MAX: usize = 64;
+/// Largest body of an order, in bytes.
+pub(crate) const ORDER_BYTES_MAX: usize = 64 << 10;
 /// Connections held at a time. Further ones wait in the kernel's backlog, so none is refused by mistake.
 pub const CONNECTIONS_MAX: usize = 65_536;
 /// Largest request body, in bytes. Engines take 32 MiB of protobuf, which is about twice that as JSON text.
@@ -50,6 +54,8 @@ pub struct FrontendConfig {
     pub tls: Option<TlsConfig>,
     /// Who may ask.
     pub keys: KeyConfig,
+    /// Where orders are taken; absent means nowhere.
+    pub control: Option<ControlConfig>,
     /// Sizes and counts.
     pub limits: Limits,
     /// Times.
@@ -60,6 +66,16 @@ pub struct FrontendConfig {
     pub strict: bool,
     /// Send a comment into streams that have been silent for so long; absent means never.
     pub stream_ping: Option<Duration>,
+}
+
+/// A socket of its own for orders, with keys of its own: who may send requests may not steer the fleet. TLS is as for
+/// clients.
+#[derive(Debug, Clone)]
+pub struct ControlConfig {
+    /// Address to listen on; port 0 picks a free one.
+    pub listen: SocketAddr,
+    /// Who may give orders.
+    pub keys: KeyConfig,
 }
 
 /// Files for TLS, all PEM.
@@ -151,6 +167,8 @@ impl FrontendConfig {
     pub fn check(&self) -> Vec<Error> {
         let mut errors = self.tls.as_ref().map(server::check_tls).unwrap_or_default();
         errors.extend(keys::check(&self.keys));
+        let control = self.control.iter().flat_map(|control| keys::check(&control.keys));
+        errors.extend(control.map(|error| Error::Control(Box::new(error))));
         errors
     }
 
@@ -160,6 +178,7 @@ impl FrontendConfig {
             listen,
             tls: None,
             keys: KeyConfig::default(),
+            control: None,
             limits: Limits {
                 connections: CONNECTIONS_MAX,
                 body_bytes: BODY_BYTES_MAX,

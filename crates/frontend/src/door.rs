@@ -18,10 +18,26 @@ use uuid::Uuid;
 
 use crate::Route;
 use crate::app::App;
-use crate::keys::Verdict;
+use crate::keys::{KeyStore, Verdict};
 use crate::reply::X_REQUEST_ID;
 use crate::server::Client;
 use crate::status::{Code, Door, Failure, rescue};
+
+/// What stands before the routes of one socket.
+pub(crate) struct Gate {
+    pub(crate) app: Arc<App>,
+    pub(crate) keys: KeyStore,
+    pub(crate) audience: Audience,
+}
+
+/// Whom a socket is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// Those who send requests.
+    Clients,
+    /// Those who give orders.
+    Operators,
+}
 
 /// Known about a request before its body is.
 #[derive(Debug, Clone)]
@@ -51,10 +67,14 @@ fn fresh_id() -> RequestId {
 }
 
 /// Lets a request through to its route, or answers it here. Every reply leaves with an id.
-pub(crate) async fn front_door(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn front_door(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) -> Response {
+    let app = &gate.app;
     let mut arrival = Arrival::new(request.headers());
-    let (route, generation) = app.route_of(request.uri().path());
-    let admitted = admit(&app, (!generation).then_some(route), &request);
+    let (route, generation) = match gate.audience {
+        Audience::Clients => app.route_of(request.uri().path()),
+        Audience::Operators => (Route::control(request.uri().path()), false),
+    };
+    let admitted = admit(&gate, (!generation).then_some(route), &request);
     // The generation handler counts what it gets; all else is counted here.
     let counted_inside = generation && request.method() == Method::POST && admitted.is_ok();
     note_unread_body(&request);
@@ -91,7 +111,8 @@ fn turn_away(door: Door) -> Response {
 
 /// The cheap checks, in the order of their answers: nothing is said about routes to those without a key. Whoever
 /// passes has a scope.
-fn admit(app: &App, built_in: Option<Route>, request: &Request) -> Result<Scope, Door> {
+fn admit(gate: &Gate, built_in: Option<Route>, request: &Request) -> Result<Scope, Door> {
+    let app = &gate.app;
     let headers = request.headers();
     let header_bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     if headers.len() > app.limits.headers || header_bytes > app.limits.header_bytes {
@@ -109,13 +130,14 @@ fn admit(app: &App, built_in: Option<Route>, request: &Request) -> Result<Scope,
             | Route::Version
             | Route::Workers
             | Route::DebugRoute
+            | Route::ResetPrefixCache
             | Route::Unknown,
         )
         | None => false,
     };
     let mut scope = Scope::SHARED;
     if !open {
-        let verdict = app.keys.judge(headers);
+        let verdict = gate.keys.judge(headers);
         app.metrics.key_refused(verdict);
         let Verdict::Granted(granted) = verdict else { return Err(Door::Key) };
         scope = granted;

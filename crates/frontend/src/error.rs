@@ -6,8 +6,11 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address is taken, or not ours.
-    #[error("listen on {0}; --port chooses another")]
+    #[error("listen on {0}; another port may be free")]
     Listen(SocketAddr, #[source] io::Error),
+    /// The same, or unusable keys, of the socket for orders.
+    #[error("control")]
+    Control(#[source] Box<Self>),
     /// The key file says nothing usable.
     #[error("key file {path}")]
     Keys {

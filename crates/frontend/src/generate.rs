@@ -1,7 +1,6 @@
 //! The life of a generation request, from its body to its reply.
 
 mod bind;
-mod body;
 mod dry_run;
 mod h2;
 mod headers;
@@ -23,6 +22,7 @@ use tito_runtime::Stage;
 use tito_types::EngineError;
 
 use crate::app::{App, Endpoint};
+use crate::body;
 use crate::door::Arrival;
 use crate::placement;
 use crate::record::Record;
@@ -87,7 +87,7 @@ async fn receive(
 ) -> Result<(headers::Routing, body::Received), Door> {
     headers::check_content(&parts.headers)?;
     let routing = headers::Routing::read(&parts.headers)?;
-    Ok((routing, body::read(app, parts, body).await?))
+    Ok((routing, body::read(app, parts, body, app.limits.body_bytes).await?))
 }
 
 /// The paths, separated by commas; what does not fit is left out, and said to be.

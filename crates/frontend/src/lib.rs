@@ -8,6 +8,7 @@
 //! [`Format`]: tito_formats::Format
 
 mod app;
+mod body;
 mod budget;
 mod config;
 mod door;
@@ -30,8 +31,8 @@ mod status;
 pub use app::{FormatRoute, Parts};
 pub use config::{
     BIND_WAIT_TIMEOUT, BODIES_BYTES_MAX, BODY_BYTES_MAX, BODY_TIMEOUT, CLIENT_STALL_TIMEOUT, CONNECTIONS_MAX,
-    FrontendConfig, HANDSHAKE_TIMEOUT, HEADER_BYTES_MAX, HEADER_TIMEOUT, HEADERS_MAX, IDLE_TIMEOUT,
-    KeyConfig, Limits, Secret, Timeouts, TlsConfig,
+    ControlConfig, FrontendConfig, HANDSHAKE_TIMEOUT, HEADER_BYTES_MAX, HEADER_TIMEOUT, HEADERS_MAX,
+    IDLE_TIMEOUT, KeyConfig, Limits, Secret, Timeouts, TlsConfig,
 };
 pub use error::{Error, KeyError, TlsError};
 pub use operator::Operator;

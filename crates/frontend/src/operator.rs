@@ -1,28 +1,68 @@
-//! What an operator may ask: which workers there are, and where a request would go.
+//! What an operator may ask and order: which workers there are, where a request would go, that caches be dropped.
 //!
-//! It must not know what a worker is: it shows what it is told.
+//! It must not know what a worker is: it passes on and shows what it is told.
 
 use std::sync::Arc;
 
-use axum::extract::State;
-use axum::response::Response;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use futures_util::future::BoxFuture;
 use http::StatusCode;
-use tito_formats::workers_body;
-use tito_types::{GenerateRequest, RouteReport, WorkerReport};
+use tito_formats::{ResetPrefixCache, reset_body, workers_body};
+use tito_runtime::Stage;
+use tito_types::{ClearReport, EngineError, GenerateRequest, RouteReport, WorkerId, WorkerReport};
 
 use crate::app::App;
-use crate::reply;
+use crate::config::ORDER_BYTES_MAX;
+use crate::status::{Door, Failure, rescue};
+use crate::{body, reply};
 
-/// Whoever can tell how the fleet is. Answers at once, from what is known already, and changes nothing.
+/// Whoever can tell how the fleet is, and steer it.
 pub trait Operator: Send + Sync + 'static {
-    /// Every worker, ready or not.
+    /// Every worker, ready or not. Answers at once, from what is known already, and changes nothing.
     fn workers(&self) -> Vec<WorkerReport>;
 
-    /// Where this request would go now, and why. Nothing is sent, and nothing is charged to anyone.
+    /// Where this request would go now, and why. Answers at once; nothing is sent, and nothing is charged to anyone.
     fn explain(&self, request: &GenerateRequest) -> RouteReport;
+
+    /// Makes these workers, or all when none is named, drop what they have cached; those with requests in flight only
+    /// where `running`. One report per worker, or a refusal of the whole. It is run to its end, whoever asked.
+    fn clear_caches(
+        &self,
+        workers: Vec<WorkerId>,
+        running: bool,
+    ) -> BoxFuture<'static, Result<Vec<ClearReport>, EngineError>>;
 }
 
 /// Every worker with its targets.
 pub(crate) async fn workers(State(app): State<Arc<App>>) -> Response {
     reply::json(StatusCode::OK, workers_body(&app.operator.workers()))
+}
+
+/// Drops prefix caches, and says what came of it: 200 whatever did, as vLLM does, with `success` in the body.
+pub(crate) async fn reset_prefix_cache(State(app): State<Arc<App>>, request: Request) -> Response {
+    match reset(&app, request).await {
+        Ok(reports) => reply::json(StatusCode::OK, reset_body(&reports)),
+        Err(failure) => rescue(&failure).into_response(),
+    }
+}
+
+async fn reset(app: &Arc<App>, request: Request) -> Result<Vec<ClearReport>, Failure> {
+    if app.shutdown.stage() >= Stage::Draining {
+        return Err(Failure::Engine(EngineError::Draining));
+    }
+    let (parts, body) = request.into_parts();
+    let body = body::read(app, &parts, body, ORDER_BYTES_MAX).await.map_err(Failure::Door)?;
+    let order = ResetPrefixCache::parse(parts.uri.query().unwrap_or_default(), &body.bytes);
+    let ResetPrefixCache { workers, running } = order.map_err(Failure::Refused)?;
+    let turn = Arc::clone(&app.order).try_acquire_owned();
+    let turn = turn.map_err(|_| Failure::Door(Door::Underway))?;
+    let clearing = app.operator.clear_caches(workers, running);
+    // A task of its own: an engine is paused meanwhile, and must go on whether or not anyone waits for the answer.
+    let cleared = app.tasks.spawn_owned("reset prefix cache", async move {
+        let _turn = turn;
+        clearing.await
+    });
+    let reports = cleared.await.map_err(|_| Failure::Door(Door::Bug))?;
+    reports.map_err(Failure::Engine)
 }

@@ -25,6 +25,8 @@ pub enum Route {
     Workers,
     /// Where a request would go.
     DebugRoute,
+    /// The order to drop prefix caches.
+    ResetPrefixCache,
     /// Anything else.
     Unknown,
 }
@@ -47,7 +49,16 @@ pub(crate) const BUILT_IN: [(&str, Route); 14] = [
     ("/debug/route", Route::DebugRoute),
 ];
 
+/// Every path where orders are taken; [`Route::ResetPrefixCache`] takes POST, the other GET.
+pub(crate) const CONTROL: [(&str, Route); 2] =
+    [("/reset_prefix_cache", Route::ResetPrefixCache), ("/workers", Route::Workers)];
+
 impl Route {
+    /// The route of a request's path where orders are taken.
+    pub(crate) fn control(path: &str) -> Self {
+        CONTROL.iter().find(|(known, _)| *known == path).map_or(Self::Unknown, |(_, route)| *route)
+    }
+
     /// The built-in route of a request's path.
     pub(crate) fn built_in(path: &str) -> Self {
         let exact = BUILT_IN.iter().find(|(known, _)| *known == path).map(|(_, route)| *route);
@@ -71,6 +82,7 @@ impl Route {
             Self::Version => "version",
             Self::Workers => "workers",
             Self::DebugRoute => "debug_route",
+            Self::ResetPrefixCache => "reset_prefix_cache",
             Self::Unknown => "unknown",
         }
     }

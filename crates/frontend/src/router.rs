@@ -12,16 +12,17 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
 use crate::app::App;
-use crate::door::front_door;
-use crate::route::{BUILT_IN, Route};
+use crate::door::{Audience, Gate, front_door};
+use crate::keys::KeyStore;
+use crate::route::{BUILT_IN, CONTROL, Route};
 use crate::status::{Door, Failure, rescue};
 use crate::{generate, health, models, openapi, operator};
 
 const OPENMETRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
-/// Every route behind the front door.
-pub(crate) fn router(app: &Arc<App>, registry: &Arc<Registry>) -> Router {
+/// Every route for clients, behind their front door.
+pub(crate) fn clients(app: &Arc<App>, keys: &KeyStore, registry: &Arc<Registry>) -> Router {
     let mut router = Router::new();
     for (path, route) in BUILT_IN {
         let handler = match route {
@@ -37,7 +38,7 @@ pub(crate) fn router(app: &Arc<App>, registry: &Arc<Registry>) -> Router {
             Route::Version => get(openapi::version),
             Route::Workers => get(operator::workers),
             Route::DebugRoute => post(generate::dry_run),
-            Route::Generate | Route::Completions | Route::Unknown => continue,
+            Route::Generate | Route::Completions | Route::ResetPrefixCache | Route::Unknown => continue,
         };
         router = router.route(path, handler);
     }
@@ -47,11 +48,29 @@ pub(crate) fn router(app: &Arc<App>, registry: &Arc<Registry>) -> Router {
         let handler = move |request: Request| generate::handle(app, endpoint, request);
         router = router.route(path, post(handler));
     }
+    behind(router, Gate { app: Arc::clone(app), keys: keys.clone(), audience: Audience::Clients })
+}
+
+/// Every route for those who give orders, behind a door with its own keys.
+pub(crate) fn operators(app: &Arc<App>, keys: &KeyStore) -> Router {
+    let mut router = Router::new();
+    for (path, route) in CONTROL {
+        let handler = match route {
+            Route::ResetPrefixCache => post(operator::reset_prefix_cache),
+            _ => get(operator::workers),
+        };
+        router = router.route(path, handler);
+    }
+    behind(router, Gate { app: Arc::clone(app), keys: keys.clone(), audience: Audience::Operators })
+}
+
+fn behind(router: Router<Arc<App>>, gate: Gate) -> Router {
+    let app = Arc::clone(&gate.app);
     router
         .fallback(|| std::future::ready(rescue(&Failure::Door(Door::UnknownRoute)).into_response()))
         .method_not_allowed_fallback(other_method)
-        .layer(from_fn_with_state(Arc::clone(app), front_door))
-        .with_state(Arc::clone(app))
+        .layer(from_fn_with_state(Arc::new(gate), front_door))
+        .with_state(app)
 }
 
 /// A method that the route does not have. The `Allow` header is the router's to add.

@@ -14,6 +14,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
+use futures_util::future::{OptionFuture, join};
 use prometheus_client::registry::Registry;
 use tito_formats::MediaCache;
 use tito_runtime::Stage;
@@ -26,12 +27,12 @@ use tracing::info;
 
 use crate::app::{App, Endpoint, Parts, now_unix_seconds};
 use crate::budget::Budget;
-use crate::config::{FrontendConfig, LARGE_BINDS_MAX};
+use crate::config::{CONTROL_CONNECTIONS_MAX, FrontendConfig, LARGE_BINDS_MAX};
 use crate::error::Error;
 use crate::keys::KeyStore;
 use crate::metrics::Metrics;
 use crate::route::BUILT_IN;
-use crate::router::router;
+use crate::router::{clients, operators};
 
 /// How serving ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,10 +46,29 @@ pub enum Exit {
 /// A bound socket with everything behind it. Accepts nothing until it runs.
 pub struct Frontend {
     pub(crate) app: Arc<App>,
-    listener: TcpListener,
-    local_addr: SocketAddr,
+    clients: Post,
+    /// Where orders are taken.
+    control: Option<Post>,
     tls: Option<TlsAcceptor>,
+}
+
+/// One bound socket and who may speak there.
+struct Post {
+    listener: TcpListener,
+    address: SocketAddr,
+    keys: KeyStore,
     connections_max: usize,
+}
+
+impl Post {
+    fn bind(listen: SocketAddr, keys: KeyStore, connections_max: usize) -> Result<Self, Error> {
+        let bound = || {
+            let listener = bind(listen)?;
+            Ok((listener.local_addr()?, listener))
+        };
+        let (address, listener) = bound().map_err(|source| Error::Listen(listen, source))?;
+        Ok(Self { listener, address, keys, connections_max })
+    }
 }
 
 impl FrontendConfig {
@@ -57,7 +77,13 @@ impl FrontendConfig {
         check_paths(&parts)?;
         let tls = self.tls.as_ref().map(tls::acceptor).transpose()?;
         let metrics = Metrics::register(registry);
-        let keys = KeyStore::build(&self.keys, parts.reload, &parts.tasks, metrics.keys())?;
+        let keys = KeyStore::build(&self.keys, parts.reload.clone(), &parts.tasks, metrics.keys())?;
+        let in_control = |error| Error::Control(Box::new(error));
+        let operators = self.control.map(|control| {
+            let keys = KeyStore::build(&control.keys, parts.reload, &parts.tasks, metrics.keys());
+            Ok((control.listen, keys.map_err(in_control)?))
+        });
+        let operators = operators.transpose()?;
         let endpoints = parts.formats.into_iter().map(|format| {
             let metrics = metrics.route(format.route);
             Arc::new(Endpoint { path: format.path, route: format.route, format: format.format, metrics })
@@ -69,7 +95,7 @@ impl FrontendConfig {
             endpoints: endpoints.collect(),
             shutdown: parts.shutdown,
             tasks: parts.tasks,
-            keys,
+            order: Arc::new(Semaphore::new(1)),
             limits: self.limits,
             timeouts: self.timeouts,
             sampling_defaults: self.sampling_defaults,
@@ -82,11 +108,11 @@ impl FrontendConfig {
             created_unix_seconds: now_unix_seconds(),
             metrics,
         };
-        let listen = self.listen;
-        let listener = bind(listen).map_err(|source| Error::Listen(listen, source))?;
-        let local_addr = listener.local_addr().map_err(|source| Error::Listen(listen, source))?;
-        let connections_max = self.limits.connections;
-        Ok(Frontend { app: Arc::new(app), listener, local_addr, tls, connections_max })
+        let clients = Post::bind(self.listen, keys, self.limits.connections)?;
+        let control = operators
+            .map(|(listen, keys)| Post::bind(listen, keys, CONTROL_CONNECTIONS_MAX).map_err(in_control))
+            .transpose()?;
+        Ok(Frontend { app: Arc::new(app), clients, control, tls })
     }
 }
 
@@ -104,35 +130,48 @@ fn check_paths(parts: &Parts) -> Result<(), Error> {
 impl Frontend {
     /// The bound address, its port filled in.
     pub fn local_addr(&self) -> SocketAddr {
-        self.local_addr
+        self.clients.address
     }
 
-    /// Every route as a value, without a socket. `registry` is what `/metrics` shows.
+    /// The same of the socket for orders, where there is one.
+    pub fn control_addr(&self) -> Option<SocketAddr> {
+        self.control.as_ref().map(|control| control.address)
+    }
+
+    /// Every route for clients as a value, without a socket. `registry` is what `/metrics` shows.
     pub fn router(&self, registry: &Arc<Registry>) -> Router {
-        router(&self.app, registry)
+        clients(&self.app, &self.clients.keys, registry)
+    }
+
+    /// The same for orders, where they are taken.
+    pub fn control_router(&self) -> Option<Router> {
+        self.control.as_ref().map(|control| operators(&self.app, &control.keys))
     }
 
     /// Serves until the shutdown sequence ends: new work is refused while draining, work in flight finishes, and
     /// what is left when the stage is forced is dropped. The socket stays open until then, so that liveness holds.
     pub async fn run(self, registry: Arc<Registry>) -> Exit {
-        let Self { app, listener, local_addr, tls, connections_max } = self;
-        let busy = TaskTracker::new();
-        let server = Arc::new(Server {
-            router: router(&app, &registry),
-            app: Arc::clone(&app),
-            tls,
-            busy: busy.clone(),
-            end: CancellationToken::new(),
-        });
-        let connections = TaskTracker::new();
-        info!(address = %local_addr, tls = server.tls.is_some(), "listening");
+        let routers = (self.router(&registry), self.control_router());
+        let Self { app, clients, control, tls } = self;
+        let (busy, end, connections) = (TaskTracker::new(), CancellationToken::new(), TaskTracker::new());
+        let serve = |post: Post, router: Router, orders: bool| {
+            let Post { listener, address, connections_max, .. } = post;
+            info!(%address, tls = tls.is_some(), orders, "listening");
+            let (app, tls, busy, end) = (Arc::clone(&app), tls.clone(), busy.clone(), end.clone());
+            let server = Arc::new(Server { app, router, tls, busy, end });
+            accept::serve(listener, connections_max, server, connections.clone())
+        };
+        let clients = serve(clients, routers.0, false);
+        let control =
+            OptionFuture::from(control.zip(routers.1).map(|(post, router)| serve(post, router, true)));
         let exit = tokio::select! {
             biased;
             () = drained(&app, &busy) => Exit::Clean,
             () = app.shutdown.reached(Stage::Forced) => Exit::Forced(app.generations_in_flight()),
-            () = accept::serve(listener, connections_max, &server, &connections) => Exit::Clean,
+            // Both accept for ever.
+            _ = join(clients, control) => Exit::Clean,
         };
-        server.end.cancel();
+        end.cancel();
         connections.close();
         connections.wait().await;
         info!(?exit, "stopped listening");

@@ -58,6 +58,8 @@ pub(crate) enum Door {
     BodyBroken,
     /// The bodies of other requests leave no room, or no turn, for this one.
     Busy,
+    /// Another order is being carried out.
+    Underway,
     /// No model can be served now.
     NotReady,
     /// The client went away. Nobody reads this reply; it is for metrics and the log.
@@ -267,6 +269,15 @@ fn turned_away(door: &Door) -> ApiError {
                 Kind::RateLimit,
                 Code::Overloaded,
                 "too many large requests are being received; try again shortly",
+            )
+        },
+        Door::Underway => ApiError {
+            retry_after_seconds: Some(OVERLOADED_RETRY_SECONDS),
+            ..ApiError::new(
+                S::TOO_MANY_REQUESTS,
+                Kind::RateLimit,
+                Code::Overloaded,
+                "another order is being carried out; try again shortly",
             )
         },
         Door::NotReady => ApiError::unavailable(

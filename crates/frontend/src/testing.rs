@@ -97,6 +97,13 @@ impl Setup {
         self.frontend.router(&self.registry)
     }
 
+    /// The same where orders are taken.
+    pub(crate) async fn order(&self, request: Request<Body>) -> Response<Body> {
+        let router = self.frontend.control_router().expect("it takes orders");
+        let answered = timeout(SOON, router.oneshot(request)).await.expect("an answer");
+        answered.expect("the router has no errors of its own")
+    }
+
     /// One request without a socket.
     pub(crate) async fn ask(&self, request: Request<Body>) -> Response<Body> {
         let answered = timeout(SOON, self.router().oneshot(request)).await.expect("an answer");

@@ -3,6 +3,7 @@
 mod access;
 mod bodies;
 mod calls;
+mod control;
 mod disconnect;
 mod h2;
 mod keys;

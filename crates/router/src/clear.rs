@@ -31,7 +31,7 @@ impl Route {
         let report = |error| ClearReport { worker: worker.id.clone(), error };
         let in_flight = self.in_flight(worker);
         if !running && in_flight > 0 {
-            return report(Some(format!("its blocks are held: {in_flight} continuations are in flight")));
+            return report(Some(format!("its blocks are held; continuations in flight: {in_flight}")));
         }
         match worker.clear_cache(&self.shared.blocks).await {
             Ok(()) => {

@@ -66,7 +66,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE", help_heading = "Clients")]
     pub(crate) api_key_file: Option<PathBuf>,
     /// Let /metrics be read without a key
-    #[arg(long, help_heading = "Clients")]
+    #[arg(long, hide_short_help = true, help_heading = "Clients")]
     pub(crate) metrics_without_key: bool,
     /// Largest request body
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = units::bytes, help_heading = "Clients")]
@@ -80,6 +80,24 @@ pub(crate) struct ServeArgs {
     /// Silence after which a stream gets a comment; 0: never
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = units::limit, help_heading = "Clients")]
     pub(crate) sse_keep_alive: Limit,
+    /// Port for operators' orders; 0: a free one; none: no orders
+    #[arg(long, value_name = "PORT", help_heading = "Clients")]
+    pub(crate) control_port: Option<u16>,
+    /// Address to take orders on
+    #[arg(
+        long,
+        value_name = "IP",
+        default_value = "127.0.0.1",
+        hide_short_help = true,
+        help_heading = "Clients"
+    )]
+    pub(crate) control_host: IpAddr,
+    /// Key that orders must come with; repeat for several
+    #[arg(long, value_name = "KEY", value_delimiter = ',', hide_short_help = true, help_heading = "Clients")]
+    pub(crate) control_key: Vec<Secret>,
+    /// File with one such key per line; read again on SIGHUP
+    #[arg(long, value_name = "FILE", hide_short_help = true, help_heading = "Clients")]
+    pub(crate) control_key_file: Option<PathBuf>,
 
     /// Whose sampling defaults: vllm (Python's) or engine
     #[arg(

@@ -30,6 +30,29 @@ fn an_engine_is_a_host_and_a_grpc_port() {
 }
 
 #[test]
+fn orders_need_a_key_unless_nobody_else_can_give_any() {
+    let ok = "a:1";
+    let check = |flags: &[&str], expected: &str| {
+        check(&[&["--engine", "vllm://a:1"], flags].concat(), expected);
+    };
+    let needs = "--control-port needs --control-key or --control-key-file";
+    check(&["--control-port", "0"], ok);
+    check(&["--control-port", "0", "--control-host", "::1"], ok);
+    check(&["--control-port", "0", "--control-host", "0.0.0.0", "--control-key", "k"], ok);
+    check(&["--control-port", "0", "--api-key", "c", "--control-key", "k"], ok);
+    let others = format!("{needs}: others than this machine can reach 0.0.0.0");
+    check(&["--control-port", "0", "--control-host", "0.0.0.0"], &others);
+    check(&["--control-port", "0", "--api-key", "c"], &format!("{needs}: clients need a key as well"));
+    check(&["--control-key", "k"], "--control-key needs --control-port");
+    check(&["--control-key-file", "f"], "--control-key-file needs --control-port");
+    let bad = "--control-key: control: key number 1: is not 1 to 1024 visible ASCII characters";
+    check(&["--control-port", "0", "--control-key", " "], bad);
+    let missing = "--control-key-file: control: key file no-such-file: cannot be read: \
+                   No such file or directory (os error 2)";
+    check(&["--control-port", "0", "--control-key-file", "no-such-file"], missing);
+}
+
+#[test]
 fn every_mistake_is_named_at_once() {
     check(&[], "--engine is missing: name at least one, vllm://HOST:GRPC_PORT");
     check(

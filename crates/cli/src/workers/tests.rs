@@ -1,31 +1,5 @@
 use super::*;
 
-#[track_caller]
-fn check(url: &str, expected: Result<(&str, &str), &str>) {
-    match (Server::parse(url), expected) {
-        (Ok(server), Ok((authority, path))) => {
-            assert_eq!((server.authority.as_str(), server.path.as_str()), (authority, path), "{url}");
-        }
-        (Err(error), Err(expected)) => assert!(error.to_string().contains(expected), "{url}: {error}"),
-        (found, expected) => panic!("{url}: {found:?}, expected {expected:?}"),
-    }
-}
-
-#[test]
-fn a_url_names_a_plain_http_server() {
-    check("http://192.0.2.1:8000", Ok(("192.0.2.1:8000", "/workers")));
-    check("http://h", Ok(("h:80", "/workers")));
-    check("http://[2001:db8::1]:1/", Ok(("[2001:db8::1]:1", "/workers")));
-    check("http://h:1/base/", Ok(("h:1", "/base/workers")));
-    check("https://h:1", Err("curl --cacert CA https://h:1/workers"));
-    check("h:8000", Err("http://"));
-    check("192.0.2.1:8000", Err("http://"));
-    check("ftp://h", Err("must begin with http://"));
-    check("http://me@h", Err("or a user"));
-    check("http://h/?a=1", Err("no query"));
-    check("", Err("http://"));
-}
-
 const WORKERS: &str = r#"{"workers":[
     {"id":"10.0.0.5:50051","state":"ready","reason":null,"engine":{"models":["m","alias"],"new":1},"targets":[
         {"rank":0,"capacity_tokens":4096,"load":{"in_flight":2,"prefill_tokens":300,"decode_tokens":70},
@@ -72,12 +46,4 @@ fn the_first_key_of_a_file_is_presented() {
     }
     let missing = key_of(&folder.path().join("missing")).unwrap_err();
     assert!(missing.to_string().starts_with("--key-file "), "{missing:#}");
-}
-
-#[test]
-fn a_failure_is_told_in_the_servers_words() {
-    let envelope = r#"{"error":{"message":"too\nmuch","type":"t","param":null,"code":"overloaded"}}"#;
-    assert_eq!(message_of(envelope), "too?much");
-    assert_eq!(message_of("<html>"), "<html>");
-    assert_eq!(message_of(&"x".repeat(10_000)).len(), MESSAGE_CHARS_MAX);
 }

@@ -8,6 +8,7 @@
 mod admission;
 mod cancel;
 mod config;
+mod control;
 mod docs;
 mod exact;
 mod fields;

@@ -5,9 +5,9 @@ use tito_types::{Catalog, RequestId};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::body::Received;
 use super::headers::Routing;
 use crate::app::{App, Endpoint, now_unix_seconds};
+use crate::body::Received;
 use crate::config::INLINE_BIND_BYTES_MAX;
 use crate::door::Arrival;
 use crate::status::{Door, Failure};

@@ -18,8 +18,8 @@ fn every_route_is_described_and_nothing_else() {
         let method = if route == Route::DebugRoute { "POST" } else { "GET" };
         format!("{method} {}", path.replace("{*", "{"))
     });
-    let formats = ["POST /inference/v1/generate", "POST /v1/completions"].map(str::to_owned);
-    let served: BTreeSet<String> = built_in.into_iter().chain(formats).collect();
+    let others = ["POST /inference/v1/generate", "POST /v1/completions", "POST /reset_prefix_cache"];
+    let served: BTreeSet<String> = built_in.into_iter().chain(others.map(str::to_owned)).collect();
     let document = document();
     let described: BTreeSet<String> = document["paths"]
         .as_object()

@@ -25,8 +25,8 @@ const BACKOFF_MAX: Duration = Duration::from_secs(1);
 pub(super) async fn serve(
     listener: TcpListener,
     connections_max: usize,
-    server: &Arc<Server>,
-    connections: &TaskTracker,
+    server: Arc<Server>,
+    connections: TaskTracker,
 ) {
     let permits = Arc::new(Semaphore::new(connections_max));
     let metrics = &server.app.metrics.connections;
@@ -40,7 +40,7 @@ pub(super) async fn serve(
         warned = free == 0 || (warned && free < connections_max / 16);
         let permit = Arc::clone(&permits).acquire_owned().await.expect("the semaphore is never closed");
         let tcp = next(&listener, metrics).await;
-        let connection = connection::serve(Arc::clone(server), tcp);
+        let connection = connection::serve(Arc::clone(&server), tcp);
         drop(server.app.tasks.spawn_owned(
             "connection",
             connections.track_future(async move {

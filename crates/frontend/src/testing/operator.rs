@@ -1,6 +1,10 @@
+use std::future::ready;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use tito_types::{
-    CandidateReport, GenerateRequest, IndexReport, KvCounters, LoadReport, RouteReport, TargetReport,
-    WorkerId, WorkerReport,
+    CandidateReport, ClearReport, EngineError, GenerateRequest, IndexReport, KvCounters, LoadReport,
+    RouteReport, TargetReport, WorkerId, WorkerReport,
 };
 
 use crate::Operator;
@@ -26,6 +30,25 @@ impl Operator for ToyOperator {
             engine: None,
             targets: vec![target],
         }]
+    }
+
+    /// `w` has cached something and is idle; there is no other.
+    fn clear_caches(
+        &self,
+        workers: Vec<WorkerId>,
+        running: bool,
+    ) -> BoxFuture<'static, Result<Vec<ClearReport>, EngineError>> {
+        let worker = WorkerId::new("w");
+        if workers.iter().any(|id| *id != worker) {
+            let message = "no worker is called that".to_owned();
+            return ready(Err(EngineError::Invalid { param: "worker".to_owned(), message })).boxed();
+        }
+        let error = running.then(|| "nothing runs".to_owned());
+        let done = async move {
+            tokio::task::yield_now().await;
+            Ok(vec![ClearReport { worker, error }])
+        };
+        done.boxed()
     }
 
     fn explain(&self, request: &GenerateRequest) -> RouteReport {

@@ -311,5 +311,5 @@ async fn a_path_is_served_once() {
     assert!(twice.is_ok());
     let taken = setup_with(quick(), |config| config.listen = "192.0.2.1:1".parse().unwrap()).await;
     let error = taken.err().expect("that address is not ours");
-    assert_eq!(error.to_string(), "listen on 192.0.2.1:1; --port chooses another");
+    assert_eq!(error.to_string(), "listen on 192.0.2.1:1; another port may be free");
 }

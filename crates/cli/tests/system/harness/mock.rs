@@ -5,7 +5,8 @@ use serde_json::Value;
 use tonic::transport::{Channel, Endpoint};
 use vllm_proto::control_client::ControlClient;
 use vllm_proto::{
-    LoadLoraRequest, PauseGenerationRequest, PauseMode, ResumeGenerationRequest, UnloadLoraRequest,
+    IsPausedRequest, LoadLoraRequest, PauseGenerationRequest, PauseMode, ResumeGenerationRequest,
+    UnloadLoraRequest,
 };
 
 use super::http::Call;
@@ -102,6 +103,16 @@ impl MockEngine {
     /// Lets a frozen engine go on.
     pub(crate) async fn resume(&self) {
         self.control().await.resume_generation(ResumeGenerationRequest {}).await.unwrap();
+    }
+
+    /// Waits until the engine is frozen, or goes on.
+    pub(crate) async fn wait_paused(&self, paused: bool) {
+        let control = self.control().await;
+        wait_within(PATIENCE, &format!("paused is {paused}"), async || {
+            let state = control.clone().is_paused(IsPausedRequest {}).await.unwrap();
+            (state.get_ref().paused == paused).then_some(())
+        })
+        .await;
     }
 
     /// Loads an adapter.

@@ -36,7 +36,7 @@ async fn what_is_in_flight_protects_a_worker_unless_it_may_be_computed_again() {
     let bench = Bench::new(&[hanging(), hanging()]);
     let asked = GenerateRequest { n: 2, worker: Some(WorkerId::new("b")), ..request(Delivery::Deltas) };
     let tokens = bench.route.generate(asked).await.expect("accepted");
-    let held = "its blocks are held: 2 continuations are in flight";
+    let held = "its blocks are held; continuations in flight: 2";
     assert_eq!(clear(&bench, &[], false).await, pairs(&[("a", ""), ("b", held)]));
     assert_eq!(clear(&bench, &["b"], true).await, pairs(&[("b", "")]));
     drop(tokens);

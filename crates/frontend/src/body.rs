@@ -1,3 +1,5 @@
+//! Reading a whole body, within bounds of size, time and what all bodies take together. Knows nothing of their contents.
+
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -16,16 +18,15 @@ use crate::status::Door;
 const RESERVED_BYTES_MAX: usize = 256 << 10;
 
 /// A whole body, with what it takes of the room for all of them.
-pub(super) struct Received {
-    pub(super) bytes: Bytes,
+pub(crate) struct Received {
+    pub(crate) bytes: Bytes,
     _share: Share,
 }
 
 /// Reads a whole body. A body that is too long is refused before it is read where it says so, else while it is; one
 /// that all bodies together leave no room for, when it comes to that.
-pub(super) async fn read(app: &App, parts: &Parts, mut body: Body) -> Result<Received, Door> {
+pub(crate) async fn read(app: &App, parts: &Parts, mut body: Body, limit: usize) -> Result<Received, Door> {
     let started = Instant::now();
-    let limit = app.limits.body_bytes;
     let too_large = || Door::BodyTooLarge { limit };
     let claimed = usize::try_from(body.size_hint().lower()).map_err(|_| too_large())?;
     if claimed > limit {

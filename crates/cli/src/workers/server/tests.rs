@@ -1,0 +1,35 @@
+use super::*;
+
+#[track_caller]
+fn check(url: &str, expected: Result<(&str, &str), &str>) {
+    match (Server::parse(url), expected) {
+        (Ok(server), Ok((authority, path))) => {
+            assert_eq!((server.authority.as_str(), server.base.as_str()), (authority, path), "{url}");
+        }
+        (Err(error), Err(expected)) => assert!(error.to_string().contains(expected), "{url}: {error}"),
+        (found, expected) => panic!("{url}: {found:?}, expected {expected:?}"),
+    }
+}
+
+#[test]
+fn a_url_names_a_plain_http_server() {
+    check("http://192.0.2.1:8000", Ok(("192.0.2.1:8000", "")));
+    check("http://h", Ok(("h:80", "")));
+    check("http://[2001:db8::1]:1/", Ok(("[2001:db8::1]:1", "")));
+    check("http://h:1/base/", Ok(("h:1", "/base")));
+    check("https://h:1", Err("curl --cacert CA https://h:1/workers"));
+    check("h:8000", Err("http://"));
+    check("192.0.2.1:8000", Err("http://"));
+    check("ftp://h", Err("must begin with http://"));
+    check("http://me@h", Err("or a user"));
+    check("http://h/?a=1", Err("no query"));
+    check("", Err("http://"));
+}
+
+#[test]
+fn a_failure_is_told_in_the_servers_words() {
+    let envelope = r#"{"error":{"message":"too\nmuch","type":"t","param":null,"code":"overloaded"}}"#;
+    assert_eq!(message_of(envelope), "too?much");
+    assert_eq!(message_of("<html>"), "<html>");
+    assert_eq!(message_of(&"x".repeat(10_000)).len(), MESSAGE_CHARS_MAX);
+}

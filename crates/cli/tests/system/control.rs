@@ -1,0 +1,160 @@
+//! Orders: their own address, their own keys, and what they do to engines and to what is known of them.
+
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Call, GENERATE, MockEngine, Ran, Serve, generate, run, wait_for};
+
+const EVENTS: &[&str] = &[
+    "--kv-events-config",
+    r#"{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://*:0","replay_endpoint":"tcp://*:0"}"#,
+];
+/// Three blocks of 32 tokens and a bit.
+const PROMPT_TOKENS: u32 = 100;
+
+/// A server that takes orders, in front of these engines, and where it takes them.
+async fn controlled(engines: &[&MockEngine], args: &[&str]) -> (Serve, SocketAddr) {
+    let urls: Vec<String> = engines.iter().map(|engine| engine.url()).collect();
+    let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+    let mut serve = Serve::ready(&urls, &[&["--control-port", "0"], args].concat()).await;
+    let line = serve.process.line("tito serve takes orders on ").await;
+    let control = line.rsplit_once("://").unwrap().1.parse().unwrap();
+    wait_for("every engine to be known completely", async || {
+        let told = serve.get("/workers").send().await.json();
+        let whole = |worker: &Value| worker["targets"][0]["index"]["state"] == "complete";
+        told["workers"].as_array().unwrap().iter().all(whole).then_some(())
+    })
+    .await;
+    (serve, control)
+}
+
+async fn reset(control: SocketAddr, args: &[&str]) -> Ran {
+    let url = format!("http://{control}");
+    run(&[&["workers", "reset", "--url", &url], args].concat(), &[]).await
+}
+
+/// A request pinned to an engine.
+fn pinned(serve: &Serve, engine: &MockEngine, id: &str, max_tokens: u32) -> Call {
+    let tokens: Vec<u32> = (0..PROMPT_TOKENS).map(|at| 1 + at * 7 % 900).collect();
+    let body = json!({"token_ids": tokens, "request_id": id, "sampling_params": {"max_tokens": max_tokens, "temperature": 0.0}});
+    serve.post(GENERATE, &body).header("X-Tito-Worker", engine.grpc.to_string())
+}
+
+/// Cached tokens, as the engine reports them for one more request, and blocks, as the server knows them before it.
+async fn cached(serve: &Serve, engine: &MockEngine) -> (u64, u64) {
+    let told = serve.get("/workers").send().await.json();
+    let worker =
+        told["workers"].as_array().unwrap().iter().find(|worker| worker["id"] == engine.grpc.to_string());
+    let index = &worker.unwrap()["targets"][0]["index"];
+    assert_eq!(index["state"], "complete", "{told}");
+    let reply = pinned(serve, engine, "ask", 1).send().await.json();
+    let cached = reply["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64();
+    (cached.unwrap(), index["blocks"]["gpu"].as_u64().unwrap())
+}
+
+/// Asks until the blocks of the prompt are known, so that the next answer tells of a warm cache.
+async fn warm(serve: &Serve, engine: &MockEngine) {
+    wait_for("a warm engine", async || (cached(serve, engine).await == (96, 3)).then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_reset_is_known_at_once_and_of_nobody_else() {
+    let (a, b) = (MockEngine::start(EVENTS).await, MockEngine::start(EVENTS).await);
+    let (serve, control) = controlled(&[&a, &b], &[]).await;
+    warm(&serve, &a).await;
+    warm(&serve, &b).await;
+    let ran = reset(control, &[&a.grpc.to_string()]).await;
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+    let width = a.grpc.to_string().len();
+    assert_eq!(ran.stdout, format!("{:<width$}  CACHE\n{}  dropped\n", "WORKER", a.grpc));
+    assert_eq!(cached(&serve, &a).await, (0, 0), "cold, and known to be");
+    assert_eq!(cached(&serve, &b).await, (96, 3), "the other is as it was");
+    warm(&serve, &a).await;
+    let ran = reset(control, &["--all", "--json"]).await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(serde_json::from_str::<Value>(&ran.stdout).unwrap()["success"], true);
+    for engine in [&a, &b] {
+        assert_eq!(cached(&serve, engine).await, (0, 0));
+    }
+    for result in ["less_cached", "more_cached"] {
+        let label = format!("result=\"{result}\"");
+        serve.wait_metric("tito_router_cache_reports_total", &[&label], 0.0).await;
+    }
+}
+
+#[tokio::test]
+async fn what_runs_protects_its_worker_or_goes_on_as_if_nothing_was() {
+    let slow = [EVENTS, &["--speed", "1", "--step-time", "5ms"]].concat();
+    let engine = MockEngine::start(&slow).await;
+    let (serve, control) = controlled(&[&engine], &[]).await;
+    let expected = pinned(&serve, &engine, "alone", 200).send().await.tokens();
+    let running = pinned(&serve, &engine, "runs", 200);
+    let ordering = async {
+        engine.wait_state("runs", "running").await;
+        let kept = reset(control, &["--all"]).await;
+        assert_eq!(kept.code, Some(1), "{kept:?}");
+        let reason = "not dropped: its blocks are held; continuations in flight: 1\n";
+        assert!(kept.stdout.ends_with(reason), "{kept:?}");
+        let dropped = reset(control, &["--all", "--running"]).await;
+        assert_eq!(dropped.code, Some(0), "{dropped:?}");
+        engine.entries("runs").await[0].state().to_owned()
+    };
+    let (reply, state) = tokio::join!(running.send(), ordering);
+    assert_eq!(state, "running", "or did the order come too late?");
+    assert_eq!(reply.tokens(), expected);
+}
+
+/// Whoever gave an order may leave: the engine is paused by then, and goes on all the same.
+#[tokio::test]
+async fn an_order_is_carried_out_to_its_end_whoever_waits_for_it() {
+    let slow = [EVENTS, &["--speed", "1", "--step-time", "300ms"]].concat();
+    let engine = MockEngine::start(&slow).await;
+    let (serve, control) = controlled(&[&engine], &[]).await;
+    let running = pinned(&serve, &engine, "runs", 6);
+    let leaving = async {
+        engine.wait_state("runs", "running").await;
+        let order = Call::get(control, "/reset_prefix_cache?reset_running_requests=true").method("POST");
+        tokio::select! {
+            _ = order.try_open() => panic!("the engine was done before anyone could leave"),
+            () = engine.wait_paused(true) => {}
+        }
+        engine.wait_paused(false).await;
+    };
+    let (reply, ()) = tokio::join!(running.send(), leaving);
+    assert_eq!((reply.status, reply.tokens().len()), (200, 6), "{}", reply.text());
+}
+
+#[tokio::test]
+async fn orders_have_an_address_and_keys_of_their_own() {
+    let engine = MockEngine::start(EVENTS).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, name).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (client, operator) = (file("client"), file("operator"));
+    let keys = ["--control-key-file", &operator];
+    let (serve, control) = controlled(&[&engine], &keys).await;
+    let ran = reset(control, &["--all", "--key-file", &operator]).await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for (address, args, code, words) in [
+        (control, &["--all"][..], 1, "wants a key: name a file that holds one with --key-file"),
+        (control, &["--all", "--key-file", &client], 1, "does not know the key in --key-file"),
+        (serve.address, &["--all"], 1, "has no /reset_prefix_cache: is it the --control-port of tito serve"),
+        (control, &["nobody", "--key-file", &operator], 1, "no worker is called nobody"),
+        (control, &[], 2, "WORKER|--all"),
+    ] {
+        let ran = reset(address, args).await;
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(code), ""), "{args:?}: {ran:?}");
+        assert!(ran.stderr.contains(words), "{args:?}: {ran:?}");
+    }
+    let refused = Call::post(control, GENERATE, &generate("g", 1, false)).bearer("operator").send().await;
+    assert_eq!(refused.status, 404, "requests are for the other address");
+    engine.pause().await;
+    let ran = reset(control, &["--all", "--key-file", &operator]).await;
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stdout.contains("not dropped: it is paused: whoever paused it"), "{ran:?}");
+    engine.wait_paused(true).await;
+}

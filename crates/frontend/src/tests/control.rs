@@ -1,0 +1,145 @@
+//! The socket where orders are taken.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use axum::body::Body;
+use http::Request;
+use serde_json::{Value, json};
+use tito_runtime::Stage;
+
+use crate::config::ORDER_BYTES_MAX;
+use crate::testing::engines::quick;
+use crate::testing::raw::Raw;
+use crate::testing::{Setup, code_of, get, json_of, metrics_text, post, setup, setup_with};
+use crate::{ControlConfig, Exit, KeyConfig, Secret};
+
+const RESET: &str = "/reset_prefix_cache";
+
+fn keys(key: &str) -> KeyConfig {
+    KeyConfig { keys: vec![Secret::new(key.to_owned())], ..KeyConfig::default() }
+}
+
+/// A frontend that takes orders, with a key for clients and another for orders.
+async fn controlled() -> Setup {
+    let built = setup_with(quick(), |config| {
+        config.keys = keys("client");
+        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        config.control = Some(ControlConfig { listen, keys: keys("operator") });
+    });
+    built.await.unwrap()
+}
+
+fn with_key(mut request: Request<Body>, key: &str) -> Request<Body> {
+    request.headers_mut().insert("x-api-key", key.parse().unwrap());
+    request
+}
+
+#[tokio::test]
+async fn each_socket_has_its_own_routes_and_its_own_keys() {
+    let setup = controlled().await;
+    let status = async |request, key| setup.ask(with_key(request, key)).await.status().as_u16();
+    assert_eq!(status(get("/workers"), "client").await, 200);
+    assert_eq!(status(get("/workers"), "operator").await, 401);
+    assert_eq!(status(post(RESET, ""), "client").await, 404, "no client gives orders");
+    let status = async |request, key| setup.order(with_key(request, key)).await.status().as_u16();
+    assert_eq!(status(get("/workers"), "operator").await, 200);
+    assert_eq!(status(post(RESET, ""), "operator").await, 200);
+    for request in [get("/workers"), post(RESET, ""), get("/nowhere")] {
+        assert_eq!(status(request, "client").await, 401);
+    }
+    for path in ["/inference/v1/generate", "/live", "/metrics", "/debug/route", "/v1/models"] {
+        assert_eq!(status(post(path, "{}"), "operator").await, 404, "{path}");
+    }
+    assert_eq!(status(get(RESET), "operator").await, 405);
+    let text = metrics_text(&setup.registry);
+    assert!(
+        text.contains(r#"frontend_requests_total{route="reset_prefix_cache",status="2xx",code="ok"} 1"#),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn without_a_socket_for_orders_there_are_none() {
+    let setup = setup(quick()).await;
+    assert_eq!((setup.frontend.control_addr(), setup.frontend.control_router().is_none()), (None, true));
+    assert_eq!(setup.ask(post(RESET, "")).await.status(), 404);
+}
+
+#[tokio::test]
+async fn an_order_to_drop_caches_says_what_came_of_each_worker() {
+    let setup = controlled().await;
+    let order = async |path: &str, body: &str| -> (u16, Value) {
+        let reply = setup.order(with_key(post(path, body.to_owned()), "operator")).await;
+        (reply.status().as_u16(), json_of(reply).await)
+    };
+    let done = json!({"success": true, "workers": [{"id": "w", "success": true, "error": null}]});
+    assert_eq!(order(RESET, "").await, (200, done.clone()));
+    assert_eq!(order("/reset_prefix_cache?worker=w&reset_running_requests=false", "{}").await, (200, done));
+    let failed =
+        json!({"success": false, "workers": [{"id": "w", "success": false, "error": "nothing runs"}]});
+    assert_eq!(order(RESET, r#"{"reset_running_requests":true}"#).await, (200, failed));
+    for (path, body, param) in [
+        ("/reset_prefix_cache?worker=x", "", json!("worker")),
+        ("/reset_prefix_cache?force=1", "", json!("force")),
+        (RESET, r#"{"reset_external":false}"#, json!("reset_external")),
+        (RESET, "no", Value::Null),
+    ] {
+        let (status, told) = order(path, body).await;
+        assert_eq!((status, &told["error"]["param"]), (400, &param), "{path} {body}");
+    }
+    let large = order(RESET, &" ".repeat(ORDER_BYTES_MAX + 1)).await;
+    assert_eq!((large.0, &large.1["error"]["code"]), (413, &json!("body_too_large")));
+}
+
+#[tokio::test]
+async fn one_order_is_carried_out_at_a_time() {
+    let setup = controlled().await;
+    let order = Arc::clone(&setup.frontend.app.order).try_acquire_owned().unwrap();
+    let refused = setup.order(with_key(post(RESET, ""), "operator")).await;
+    assert_eq!((refused.status().as_u16(), code_of(refused).await.as_str()), (429, "overloaded"));
+    drop(order);
+    assert_eq!(setup.order(with_key(post(RESET, ""), "operator")).await.status(), 200);
+}
+
+#[tokio::test]
+async fn both_sockets_serve_and_close_together() {
+    let setup = controlled().await;
+    let control = setup.frontend.control_addr().unwrap();
+    let running = setup.run();
+    assert_ne!(control, running.addr);
+    for (address, key) in [(running.addr, "client"), (control, "operator")] {
+        let mut client = Raw::connect(address).await;
+        client.send(format!("GET /workers HTTP/1.1\r\nhost: t\r\nx-api-key: {key}\r\n\r\n")).await;
+        assert_eq!(client.reply().await.status(), 200, "{key}");
+    }
+    running.trigger.fire("test");
+    running.shutdown.reached(Stage::Unready).await;
+    running.trigger.fire("test");
+    assert_eq!(running.ended().await, Exit::Clean);
+    assert!(tokio::net::TcpStream::connect(control).await.is_err());
+}
+
+#[tokio::test]
+async fn a_server_that_drains_takes_no_new_orders() {
+    let setup = controlled().await;
+    for stage in [Stage::Unready, Stage::Draining] {
+        assert_eq!(setup.order(with_key(post(RESET, ""), "operator")).await.status(), 200);
+        setup.trigger.fire("test");
+        setup.shutdown.reached(stage).await;
+    }
+    let refused = setup.order(with_key(post(RESET, ""), "operator")).await;
+    assert_eq!((refused.status().as_u16(), code_of(refused).await.as_str()), (503, "draining"));
+}
+
+#[tokio::test]
+async fn an_address_that_is_taken_is_told_as_that_for_orders() {
+    let taken = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let listen = taken.local_addr().unwrap();
+    let built = setup_with(quick(), |config| {
+        config.control = Some(ControlConfig { listen, keys: KeyConfig::default() });
+    });
+    let error = built.await.err().expect("it cannot be bound");
+    assert_eq!(tito_runtime::Chain(&error).to_string().split(": ").next(), Some("control"));
+    assert!(matches!(error, crate::Error::Control(_)));
+}
