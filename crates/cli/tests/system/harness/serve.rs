@@ -110,5 +110,7 @@ fn sum(text: &str, name: &str, labels: &[&str]) -> f64 {
         .lines()
         .filter_map(|line| line.strip_prefix(name))
         .filter(|rest| rest.starts_with([' ', '{']) && labels.iter().all(|label| rest.contains(label)));
-    series.map(|rest| rest.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+    let values = series.map(|rest| rest.rsplit(' ').next().unwrap().parse::<f64>().unwrap());
+    // Not `sum`: that of nothing is −0.
+    values.fold(0.0, |sum, value| sum + value)
 }
