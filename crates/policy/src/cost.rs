@@ -19,8 +19,7 @@ pub(crate) const MILLI: u64 = 1000;
 /// cost(slot, query)   = base(slot) + prefill × (prompt tokens − credit)
 /// ```
 ///
-/// Lower is better; equal costs go to the slot that was given fewest prompt tokens to compute so far, then to the lower
-/// worker id, then the lower rank. Values below 0 or not finite count as 0, values above 10⁶ as 10⁶.
+/// Lower is better; equal costs go to the lower worker id, then the lower rank. Values below 0 or not finite count as 0, values above 10⁶ as 10⁶.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Weights {
     /// Per prompt token still to compute.

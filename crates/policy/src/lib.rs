@@ -32,4 +32,4 @@ pub use ledger::{Charge, Ticket};
 pub use policy::{PolicyKind, UnknownPolicy};
 pub use query::{Overlap, Pin, Prefix, Query};
 pub use siblings::SiblingRule;
-pub use slots::{Group, Limits, Load, Slot, SlotSpec};
+pub use slots::{Group, Load, Slot, SlotSpec};

@@ -9,7 +9,7 @@ use crate::tournament::{Key, Tournament};
 mod parts;
 
 pub(crate) use parts::Amounts;
-pub use parts::{Group, Limits, Load, Slot, SlotSpec};
+pub use parts::{Group, Load, Slot, SlotSpec};
 
 /// What slots were given to compute counts half after so long.
 const SERVED_HALVES_EVERY: Duration = Duration::from_secs(600);
@@ -18,8 +18,8 @@ const SERVED_HALVES_EVERY: Duration = Duration::from_secs(600);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hot {
     pub(crate) base: Milli,
-    /// Prompt tokens it was given to compute lately. Counts in its base load, and once more among equals.
-    pub(crate) served: u64,
+    /// Prompt tokens it was given to compute lately. Counts in its base load.
+    served: u64,
     /// Place in the order by (worker id, rank).
     pub(crate) order: u32,
     pub(crate) group: Group,
@@ -158,7 +158,7 @@ impl Slots {
 
     pub(crate) fn key(&self, index: u32) -> Key {
         let hot = &self.hot[index as usize];
-        Key::new(hot.base, hot.served, hot.order)
+        Key::new(hot.base, hot.order)
     }
 
     /// The slot a key stands for.
@@ -278,16 +278,10 @@ impl Slots {
             weights.seat.saturating_mul(standing),
             weights.fill.saturating_mul(served),
         ];
-        let limits = spec.limits;
-        let room = if load.requests == 0 {
-            u32::MAX
-        } else if load.prefill.div_ceil(MILLI) >= limits.prefill_tokens_max {
-            0
-        } else if limits.continuations_max == u32::MAX {
+        let room = if load.requests == 0 || spec.continuations_max == u32::MAX {
             u32::MAX
         } else {
-            let left = u64::from(limits.continuations_max).saturating_sub(load.continuations);
-            left as u32
+            u64::from(spec.continuations_max).saturating_sub(load.continuations) as u32
         };
         let hot = &mut self.hot[index as usize];
         // Leaves room for the price of a request, so that sums cannot reach the end of the range.

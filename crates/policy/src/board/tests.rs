@@ -4,7 +4,7 @@ use std::time::Duration;
 use tito_types::WorkerId;
 
 use super::*;
-use crate::{Limits, Overlap, Pin, Prefix, Unfit};
+use crate::{Overlap, Pin, Prefix, Unfit};
 
 mod ledger;
 mod limits;
@@ -57,7 +57,7 @@ fn spec(worker: &str, rank: u32) -> SlotSpec {
         group: Group(1),
         capacity_tokens: 1_000_000,
         running_max: 256,
-        limits: Limits::NONE,
+        continuations_max: u32::MAX,
     }
 }
 

@@ -28,22 +28,8 @@ pub struct SlotSpec {
     pub capacity_tokens: u64,
     /// Continuations it runs at a time; 0 where it is not known.
     pub running_max: u32,
-    /// What may be in flight on it.
-    pub limits: Limits,
-}
-
-/// What may be in flight on a slot. A slot with nothing in flight takes any request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Continuations.
+    /// Continuations that may be in flight on it; `u32::MAX` is no limit. With nothing in flight it takes any request.
     pub continuations_max: u32,
-    /// Prompt tokens still to compute; a slot at or above it takes nothing more.
-    pub prefill_tokens_max: u64,
-}
-
-impl Limits {
-    /// No limit.
-    pub const NONE: Self = Self { continuations_max: u32::MAX, prefill_tokens_max: u64::MAX };
 }
 
 /// What was sent to a slot and has not ended.

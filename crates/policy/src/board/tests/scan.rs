@@ -74,11 +74,10 @@ impl Plain {
     }
 
     fn fits(&self, target: &Target, query: &Query<'_>) -> bool {
-        let (load, limits) = (self.load(target.slot), target.spec.limits);
+        let load = self.load(target.slot);
         let room = load.requests == 0
-            || (load.prefill_tokens < limits.prefill_tokens_max
-                && load.continuations + u64::from(query.continuations)
-                    <= u64::from(limits.continuations_max));
+            || load.continuations + u64::from(query.continuations)
+                <= u64::from(target.spec.continuations_max);
         let pinned = query.pin.is_none_or(|pin| {
             pin.worker.as_ref().is_none_or(|worker| *worker == target.spec.worker)
                 && pin.rank.is_none_or(|rank| rank == target.spec.rank)
@@ -88,12 +87,11 @@ impl Plain {
             && !query.exclude.contains(&target.spec.worker)
     }
 
-    /// Cost, prompt tokens computed so far, worker, rank.
-    fn best(&self, query: &Query<'_>) -> Option<(u64, u64, WorkerId, u32)> {
+    /// Cost, worker, rank.
+    fn best(&self, query: &Query<'_>) -> Option<(u64, WorkerId, u32)> {
         let fitting = self.targets.iter().filter(|target| self.fits(target, query));
-        let rated = fitting.map(|target| {
-            (self.cost(target, query), target.served, target.spec.worker.clone(), target.spec.rank)
-        });
+        let rated =
+            fitting.map(|target| (self.cost(target, query), target.spec.worker.clone(), target.spec.rank));
         rated.min()
     }
 }
@@ -105,10 +103,7 @@ fn random_spec(random: &mut Random) -> SlotSpec {
         group: Group(random.below(2) as u32),
         capacity_tokens: 1 + random.below(400) as u64,
         running_max: 1 + random.below(8) as u32,
-        limits: Limits {
-            continuations_max: [3, 6, u32::MAX][random.below(3)],
-            prefill_tokens_max: [60, 200, u64::MAX][random.below(3)],
-        },
+        continuations_max: [3, 6, u32::MAX][random.below(3)],
     }
 }
 
@@ -146,7 +141,7 @@ fn choose(board: &mut Board, plain: &mut Plain, random: &mut Random) {
     let seen = board.explain(&query).into_iter().find(|seen| seen.unfit.is_none());
     let choice = board.choose(&query, Duration::ZERO);
     match (best, choice) {
-        (Some((cost, _, worker, rank)), Ok(choice)) => {
+        (Some((cost, worker, rank)), Ok(choice)) => {
             assert_eq!((&choice.worker, choice.rank), (&worker, rank));
             assert!((choice.cost - cost as f64 / 1000.0).abs() < 1e-6, "{} is not {cost}", choice.cost);
             assert_eq!(seen.map(|seen| seen.slot), Some(choice.slot));
