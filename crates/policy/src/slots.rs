@@ -6,8 +6,11 @@ use std::time::Duration;
 use crate::cost::{MILLI, Milli, MilliWeights};
 use crate::tournament::{Key, Tournament};
 
+mod others;
 mod parts;
 
+use others::Excess;
+pub use others::{Others, Reported};
 pub(crate) use parts::Amounts;
 pub use parts::{Group, Load, Slot, SlotSpec};
 
@@ -37,6 +40,8 @@ pub(crate) struct Entry {
     /// When it was last chosen, counted in choices.
     pub(crate) turn: u64,
     load: Amounts,
+    /// What its engine has beyond that.
+    excess: Excess,
     place: u32,
 }
 
@@ -80,7 +85,8 @@ impl Slots {
         // A newcomer is no more behind than the one that is furthest behind, or it would get everything for a while.
         let others = self.members(group).iter().map(|&index| self.hot[index as usize].served);
         let served = others.min().unwrap_or(0);
-        let entry = Entry { spec: Some(spec), known: false, turn: 0, load: Amounts::default(), place: 0 };
+        let (load, excess) = (Amounts::default(), Excess::default());
+        let entry = Entry { spec: Some(spec), known: false, turn: 0, load, excess, place: 0 };
         let index = if let Some(index) = self.free.pop() {
             self.entries[index as usize] = entry;
             self.hot[index as usize].group = group;
@@ -167,12 +173,13 @@ impl Slots {
     }
 
     pub(crate) fn load(&self, index: u32) -> Load {
-        let load = self.entries[index as usize].load;
+        let Entry { load, excess, .. } = &self.entries[index as usize];
         Load {
             requests: load.requests,
             continuations: load.continuations,
             prefill_tokens: load.prefill.div_ceil(MILLI),
             decode_tokens: load.decode,
+            others: excess.counted,
         }
     }
 
@@ -225,6 +232,11 @@ impl Slots {
         });
     }
 
+    /// What its engine says of it, or that it says nothing any more.
+    pub(crate) fn report(&mut self, slot: Slot, reported: Option<Reported>) {
+        self.update(slot, |entry| entry.excess.book(reported, entry.load));
+    }
+
     /// Gives every slot its place in the order and builds the groups anew.
     fn reorder(&mut self) {
         let mut sorted: Vec<u32> = (0..self.entries.len() as u32)
@@ -263,18 +275,21 @@ impl Slots {
         (self.hot[index as usize].room > 0).then(|| self.key(index))
     }
 
-    /// Base load and room of a slot, from what is in flight there.
+    /// Base load of a slot, from what is in flight there and what its engine has beyond that; its room, from the former
+    /// alone: a report that is wrong must not close a slot.
     fn price(&mut self, index: u32) {
         let (entry, served) = (&self.entries[index as usize], self.hot[index as usize].served);
         let Some(spec) = &entry.spec else { return };
         let (load, weights) = (entry.load, &self.weights);
+        let others = entry.excess.counted.unwrap_or_default();
+        let held = load.held.saturating_add(others.tokens);
         let roomy = if spec.capacity_tokens == 0 { u64::MAX } else { spec.capacity_tokens / 10 * 9 };
         let seats = if spec.running_max == 0 { u64::MAX } else { u64::from(spec.running_max) };
-        let standing = load.continuations.saturating_sub(seats);
+        let standing = load.continuations.saturating_add(others.continuations).saturating_sub(seats);
         let base = [
             weights.prefill_price(load.prefill),
-            weights.decode.saturating_mul(load.held),
-            weights.pressure.saturating_mul(load.held.saturating_sub(roomy)),
+            weights.decode.saturating_mul(held),
+            weights.pressure.saturating_mul(held.saturating_sub(roomy)),
             weights.seat.saturating_mul(standing),
             weights.fill.saturating_mul(served),
         ];

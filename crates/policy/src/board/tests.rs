@@ -4,10 +4,11 @@ use std::time::Duration;
 use tito_types::WorkerId;
 
 use super::*;
-use crate::{Overlap, Pin, Prefix, Unfit};
+use crate::{Others, Overlap, Pin, Prefix, Reported, Unfit};
 
 mod ledger;
 mod limits;
+mod others;
 mod pins;
 mod policies;
 mod scan;

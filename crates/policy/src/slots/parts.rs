@@ -32,7 +32,7 @@ pub struct SlotSpec {
     pub continuations_max: u32,
 }
 
-/// What was sent to a slot and has not ended.
+/// What was sent to a slot and has not ended, and what its engine has beyond that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Load {
     /// Requests.
@@ -43,6 +43,8 @@ pub struct Load {
     pub prefill_tokens: u64,
     /// Tokens held by requests that are past it.
     pub decode_tokens: u64,
+    /// What its engine has to do besides; absent where the engine does not tell.
+    pub others: Option<super::Others>,
 }
 
 /// A change of what is in flight on one slot.
