@@ -13,7 +13,7 @@ mod open;
 mod places;
 mod stream;
 
-pub use connector::{AdapterFeed, Connection, Connector, KvFeed, Lost};
+pub use connector::{AdapterFeed, Connection, Connector, KvFeed, LOAD_EVERY, LoadFeed, Lost};
 pub use erased::BoxEngine;
 pub use merge::{lazy, merge};
 pub use open::open;

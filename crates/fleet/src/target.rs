@@ -4,10 +4,17 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use tito_kv_index::{Generations, Table, TierOverlap};
-use tito_types::{EngineInfo, IndexReport, KvCounters, KvEvent, KvNews, KvSupport, Tier, WorkerId};
+use tito_types::{
+    EngineInfo, EngineLoad, IndexReport, KvCounters, KvEvent, KvNews, KvSupport, Tier, WorkerId,
+};
 
 use crate::metrics::TargetMetrics;
 use crate::{Blocks, FleetMetrics};
+
+mod load;
+
+use load::Said;
+pub use load::{LOAD_HOLDS, ToldLoad};
 
 /// Names one rank of one engine instance; never given twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,6 +32,7 @@ pub struct Target {
     /// KV room, in tokens: the worker's blocks divided by its local ranks.
     pub capacity_tokens: u64,
     known: Mutex<Known>,
+    load: Mutex<Said>,
     metrics: TargetMetrics,
     /// A copy of the table's: its lock may be held for the whole of a batch.
     generations: Mutex<Arc<Generations>>,
@@ -118,6 +126,7 @@ impl Target {
             capacity_tokens: info.identity.rank_tokens(),
             generations: Mutex::new(Arc::clone(known.table.generations())),
             known: Mutex::new(known),
+            load: Mutex::default(),
             metrics,
             block_tokens: AtomicU32::new(block_tokens),
             complete: AtomicBool::new(false),
@@ -180,6 +189,16 @@ impl Target {
     /// How often each adapter was loaded again, as this target's blocks know it.
     pub fn generations(&self) -> Arc<Generations> {
         Arc::clone(&self.generations.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What its engine says it has to do, or that it does not say any more.
+    pub fn loaded(&self, load: Option<EngineLoad>) {
+        self.load.lock().unwrap_or_else(PoisonError::into_inner).book(load);
+    }
+
+    /// What its engine last said that it has to do, for as long as that holds.
+    pub fn told_load(&self) -> Option<ToldLoad> {
+        self.load.lock().unwrap_or_else(PoisonError::into_inner).latest()
     }
 
     /// What an operator sees.

@@ -7,6 +7,7 @@
 mod booking;
 mod config;
 mod desk;
+mod load;
 mod metrics;
 mod prefix;
 mod report;

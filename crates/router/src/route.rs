@@ -221,7 +221,7 @@ pub(crate) fn pin(request: &GenerateRequest) -> Pin {
 
 impl Shared {
     /// Brings the board to the fleet as it is.
-    fn sync(&self) -> Arc<View> {
+    pub(crate) fn sync(&self) -> Arc<View> {
         self.view(&mut self.desk())
     }
 
