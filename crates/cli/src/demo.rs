@@ -116,6 +116,7 @@ fn settings(port: u16, mocks: &[Mock]) -> Settings {
         stall_timeout: None,
         response_bytes_max: 64 << 20,
         pixels: None,
+        metrics: None,
     };
     Settings {
         frontend: FrontendConfig::new(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),

@@ -9,6 +9,7 @@ use tito_engine_vllm::VllmConnector;
 use tito_fleet::{Blocks, Fleet, FleetMetrics};
 use tito_formats::{OpenAiCompletions, VllmGenerate};
 use tito_frontend::{Exit, FormatRoute, Frontend, Parts, Route};
+use tito_router::Route as RouteLayer;
 use tito_runtime::{OnError, Sequence, Shutdown, Signals, Stage, Tasks, Trigger, telemetry};
 use tokio_util::sync::CancellationToken;
 
@@ -43,6 +44,7 @@ pub(crate) fn run(args: &ServeArgs) -> ExitCode {
 pub(crate) struct Server {
     frontend: Frontend,
     fleet: Fleet<VllmConnector>,
+    route: RouteLayer,
     registry: Registry,
     tasks: Tasks,
     sequence: Sequence,
@@ -84,7 +86,7 @@ impl Server {
         );
         let parts = Parts {
             engine,
-            operator: Arc::new(FleetOperator(route)),
+            operator: Arc::new(FleetOperator(route.clone())),
             catalog: fleet.catalog(),
             formats: formats(),
             shutdown: shutdown.clone(),
@@ -96,6 +98,7 @@ impl Server {
         Ok(Self {
             frontend,
             fleet,
+            route,
             registry,
             tasks,
             sequence,
@@ -140,9 +143,14 @@ impl Server {
 
     /// Serves until triggered, and then as long as the shutdown sequence takes.
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
-        let Self { frontend, fleet, registry, tasks, sequence, shutdown, draining, .. } = self;
+        let Self { frontend, fleet, route, registry, tasks, sequence, shutdown, draining, .. } = self;
         let fleet_stop = CancellationToken::new();
         let stop = fleet_stop.clone();
+        let (loads, stop_loads) = (fleet.loads(), fleet_stop.clone());
+        tasks.spawn("loads", OnError::Stop, async move {
+            stop_loads.run_until_cancelled(route.follow_loads(loads)).await;
+            Ok(())
+        });
         tasks.spawn("fleet", OnError::Stop, async move {
             fleet.run(stop).await;
             Ok(())

@@ -16,9 +16,11 @@ use tito_policy::{BoardConfig, SiblingRule, Stickiness};
 use tito_router::RouteConfig;
 use tito_runtime::{Chain, ShutdownConfig, telemetry};
 
-use tito_types::Pixels;
-
 use crate::args::{Affinity, GenerationConfig, ServeArgs, SiblingsRule};
+
+mod stated;
+
+use stated::Stated;
 
 /// First pause before an engine that was not reached is tried again.
 const RETRY_MIN: Duration = Duration::from_millis(100);
@@ -210,15 +212,6 @@ fn frontend(args: &ServeArgs) -> FrontendConfig {
     }
 }
 
-/// What the operator says about one engine behind its address.
-fn pixels(options: &str) -> Result<Pixels, String> {
-    match options {
-        "pixels=raw" => Ok(Pixels::Raw),
-        "pixels=normalized" => Ok(Pixels::Normalized),
-        _ => Err(format!("unknown option `{options}`: use pixels=raw or pixels=normalized")),
-    }
-}
-
 fn engine_tls(args: &ServeArgs) -> Result<Option<EngineTls>, String> {
     let Some(ca) = &args.engine_ca else { return Ok(None) };
     let identity = args.engine_cert.as_deref().zip(args.engine_key.as_deref());
@@ -247,7 +240,7 @@ fn engine(url: &str, args: &ServeArgs, tls: Option<&EngineTls>) -> Result<VllmCo
         _ => return Err(format!("unknown scheme `{scheme}`: use vllm:// or vllms://")),
     };
     let (rest, options) = rest.split_once('?').map_or((rest, None), |(rest, options)| (rest, Some(options)));
-    let pixels = options.map(pixels).transpose()?;
+    let Stated { pixels, metrics } = options.map(Stated::read).transpose()?.unwrap_or_default();
     let (host, port) = rest.rsplit_once(':').ok_or("the gRPC port is missing")?;
     let port: u16 = port.parse().map_err(|_| format!("`{port}` is not a port"))?;
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
@@ -267,6 +260,7 @@ fn engine(url: &str, args: &ServeArgs, tls: Option<&EngineTls>) -> Result<VllmCo
         stall_timeout: args.stall_timeout.0,
         response_bytes_max: args.engine_reply_limit,
         pixels,
+        metrics,
     };
     // Connects nothing; the number only matters to connections.
     VllmConnector::try_new(config.clone(), 0).map_err(|error| Chain(&error).to_string())?;

@@ -24,6 +24,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         stall_timeout: None,
         response_bytes_max: 64 << 20,
         pixels: None,
+        metrics: None,
     };
     let connector = VllmConnector::try_new(config, 0)?;
     let Connection { info, mut lost, mut kv, .. } = connector.connect().await?;

@@ -37,6 +37,17 @@ pub struct VllmConfig {
     pub response_bytes_max: usize,
     /// What the engine expects inside media features, where the operator says it: nothing on the wire does.
     pub pixels: Option<Pixels>,
+    /// Where the engine serves its metrics, where the operator says it: they tell what other clients have sent to it.
+    pub metrics: Option<MetricsAddress>,
+}
+
+/// An address that answers plain HTTP with Prometheus text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetricsAddress {
+    /// `host:port`, with brackets where the host is an IPv6 address.
+    pub authority: String,
+    /// The path, beginning with a slash.
+    pub path: String,
 }
 
 /// Client side of TLS towards an engine. PEM text.

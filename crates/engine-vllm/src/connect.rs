@@ -24,7 +24,7 @@ use crate::kv::sources::{Source, Sources, sources};
 use crate::kv::{self, Timing};
 use crate::orders::Orders;
 use crate::status::describe;
-use crate::{Error, VllmConfig, adapters};
+use crate::{Error, VllmConfig, adapters, load};
 
 const INFERENCE: &str = "vllm.Inference";
 const CONTROL: &str = "vllm.Control";
@@ -197,10 +197,12 @@ impl Connector for VllmConnector {
         let limit = self.config.connect_timeout;
         let orders = Orders { worker: self.worker.clone(), control: control.clone(), answer_within: limit };
         let adapter_feed = adapters::feed(&self.worker, &info, control, limit, adapters.clone());
+        let ranks = info.identity.parallelism.local_ranks();
+        let load_feed = load::feed(&self.worker, self.config.metrics.as_ref(), ranks, limit);
         let kv = kv::feed(&self.worker, sources, &Timing::new(self.config.connect_timeout));
         let (engine, lost) = (BoxEngine::new(engine), lost(watched));
         let control = Arc::new(orders);
-        Ok(Connection { info, engine, control, lost, kv, adapters, adapter_feed })
+        Ok(Connection { info, engine, control, lost, kv, adapters, adapter_feed, load_feed })
     }
 }
 

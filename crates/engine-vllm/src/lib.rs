@@ -1,7 +1,8 @@
 //! The adapter from the waist to vLLM's gRPC services (`vllm.Inference`, `vllm.Control`, vLLM 0.32).
 //!
 //! [`VllmConnector`] reaches one engine address; the engine it yields turns [`GenerateRequest`]s into calls and
-//! messages into deltas. Protobuf types do not leave this crate. It must not know HTTP, policy or other engines.
+//! messages into deltas. Protobuf types do not leave this crate. It must not know policy, other engines or, but for
+//! the metrics that tell an engine's load, HTTP.
 //!
 //! [`GenerateRequest`]: tito_types::GenerateRequest
 
@@ -13,6 +14,7 @@ mod convert;
 mod engine;
 mod info;
 mod kv;
+mod load;
 mod orders;
 mod output;
 mod stall;
@@ -20,5 +22,5 @@ mod status;
 #[cfg(feature = "test-util")]
 pub mod test_util;
 
-pub use config::{Error, TlsConfig, VllmConfig};
+pub use config::{Error, MetricsAddress, TlsConfig, VllmConfig};
 pub use connect::VllmConnector;

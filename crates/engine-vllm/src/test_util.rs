@@ -1,11 +1,12 @@
 //! Entries for tests that hold recorded or random bytes instead of an engine.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::time::Duration;
 
 use prost::Message as _;
 use tito_engine::KvFeed;
-use tito_types::{Delta, EngineError, GenerateRequest, KvEvent, WorkerId};
+use tito_types::{Delta, EngineError, EngineLoad, GenerateRequest, KvEvent, WorkerId};
 use vllm_proto::GenerateResponse;
 
 use crate::kv::batch::{Batch, Groups};
@@ -29,6 +30,11 @@ pub fn read_wire(request: &GenerateRequest, wire: &[&[u8]]) -> Result<Vec<Delta>
 pub fn read_kv_batch(payload: &[u8]) -> Option<Vec<KvEvent>> {
     let batch = Batch::read(payload).ok()?;
     Some(Groups::default().admit(batch.events).0)
+}
+
+/// Reads the metrics of an engine with these ranks exactly as the adapter does.
+pub fn read_loads(text: &[u8], ranks: Range<u32>) -> Vec<EngineLoad> {
+    crate::load::text::loads(text, ranks)
 }
 
 /// JSON as MessagePack, to write batches of KV events with; `{"$bin": [bytes]}` stands for a byte string. Panics on what is

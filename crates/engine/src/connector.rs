@@ -1,10 +1,11 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
-use tito_types::{Adapter, EngineError, EngineInfo, KvUpdate, WorkerId};
+use tito_types::{Adapter, EngineError, EngineInfo, EngineLoad, KvUpdate, WorkerId};
 
 use crate::BoxEngine;
 
@@ -18,6 +19,14 @@ pub type KvFeed = Pin<Box<dyn Stream<Item = KvUpdate> + Send>>;
 /// The adapters an engine has loaded, in order of name: the whole list whenever it changed. Never ends while the connection lives and has
 /// no effect unless polled.
 pub type AdapterFeed = Pin<Box<dyn Stream<Item = Vec<Adapter>> + Send>>;
+
+/// What the ranks of an engine have to do, whoever sent it: of all of them about once in [`LOAD_EVERY`]. A rank that is
+/// left out, and every rank when the list is empty, is one of which nothing is known. Never ends while the connection
+/// lives and has no effect unless polled. Silent for an engine that does not tell.
+pub type LoadFeed = Pin<Box<dyn Stream<Item = Vec<EngineLoad>> + Send>>;
+
+/// Between two items of a [`LoadFeed`].
+pub const LOAD_EVERY: Duration = Duration::from_secs(1);
 
 /// What one engine can be told besides requests. Each call is about every rank behind its address, and has a deadline.
 pub trait Control: Send + Sync + 'static {
@@ -57,4 +66,6 @@ pub struct Connection {
     pub adapters: Vec<Adapter>,
     /// What becomes of them.
     pub adapter_feed: AdapterFeed,
+    /// What it has to do.
+    pub load_feed: LoadFeed,
 }

@@ -14,7 +14,7 @@ mod open;
 mod places;
 mod stream;
 
-pub use connector::{AdapterFeed, Connection, Connector, Control, KvFeed, Lost};
+pub use connector::{AdapterFeed, Connection, Connector, Control, KvFeed, LOAD_EVERY, LoadFeed, Lost};
 pub use erased::BoxEngine;
 pub use merge::{lazy, merge};
 pub use open::open;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use tito_engine::{AdapterFeed, BoxEngine, Connection, Connector, Control, KvFeed, Lost};
-use tito_types::{Adapter, Catalog, EngineInfo, Identity, WorkerId};
+use tito_engine::{AdapterFeed, BoxEngine, Connection, Connector, Control, KvFeed, LoadFeed, Lost};
+use tito_types::{Adapter, Catalog, EngineInfo, EngineLoad, Identity, WorkerId};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -34,6 +34,7 @@ pub struct Fleet<C> {
     connectors: BTreeMap<WorkerId, C>,
     wrap: Wrap,
     blocks: Arc<Blocks>,
+    loads: watch::Sender<()>,
     table: Table,
 }
 
@@ -88,7 +89,7 @@ impl<C: Connector> Fleet<C> {
         let catalog = watch::Sender::new(Arc::new(first.catalog()));
         let snapshot = watch::Sender::new(Arc::new(first));
         let table = Table { workers, identities: BTreeMap::new(), snapshot, catalog, metrics };
-        Self { config, connectors, wrap, blocks, table }
+        Self { config, connectors, wrap, blocks, loads: watch::Sender::new(()), table }
     }
 
     /// The fleet as it is, for the router.
@@ -101,11 +102,17 @@ impl<C: Connector> Fleet<C> {
         self.table.catalog.subscribe()
     }
 
+    /// Changes whenever an engine said what it has to do, or stopped saying it; what that is, its targets know.
+    pub fn loads(&self) -> watch::Receiver<()> {
+        self.loads.subscribe()
+    }
+
     /// Connects, watches and reconnects until told to stop. One task per engine, so that a busy feed delays no other.
     pub async fn run(self, stop: CancellationToken) {
-        let Self { config, connectors, wrap, blocks, mut table } = self;
+        let Self { config, connectors, wrap, blocks, loads, mut table } = self;
         let (events, mut inbox) = mpsc::channel(EVENTS_MAX);
-        let shared = Arc::new(Shared { config, wrap, blocks, metrics: table.metrics.clone(), events });
+        let metrics = table.metrics.clone();
+        let shared = Arc::new(Shared { config, wrap, blocks, metrics, loads, events });
         let mut keepers = JoinSet::new();
         for connector in connectors.into_values() {
             keepers.spawn(keep(connector, Arc::clone(&shared)));
@@ -137,6 +144,7 @@ struct Shared {
     wrap: Wrap,
     blocks: Arc<Blocks>,
     metrics: FleetMetrics,
+    loads: watch::Sender<()>,
     events: mpsc::Sender<Event>,
 }
 
@@ -147,7 +155,7 @@ async fn keep<C: Connector>(connector: C, shared: Arc<Shared>) {
     let mut pause = retry_min;
     loop {
         match connector.connect().await {
-            Ok(Connection { info, engine, control, lost, kv, adapters, adapter_feed }) => {
+            Ok(Connection { info, engine, control, lost, kv, adapters, adapter_feed, load_feed }) => {
                 pause = retry_min;
                 let engine = (shared.wrap)(&info, engine);
                 // Closed on every way out, also when this task is stopped.
@@ -156,7 +164,7 @@ async fn keep<C: Connector>(connector: C, shared: Arc<Shared>) {
                 let (adapters, targets) = (Arc::clone(&ranks.adapters), ranks.targets.clone());
                 let reached = Reached { info: Arc::new(info), adapters, engine, control, targets };
                 let _ = shared.events.send(Event::Reached(id.clone(), reached)).await;
-                let reason = ranks.follow(kv, adapter_feed, lost).await;
+                let reason = ranks.follow(kv, adapter_feed, load_feed, lost).await;
                 let _ = shared.events.send(Event::Lost(id.clone(), reason)).await;
             }
             Err(error) => {
@@ -202,14 +210,19 @@ impl<'a> Ranks<'a> {
     }
 
     /// Applies the feeds until the engine is lost; returns why.
-    async fn follow(&mut self, mut feed: KvFeed, mut adapters: AdapterFeed, mut lost: Lost) -> String {
+    async fn follow(
+        &mut self,
+        mut feed: KvFeed,
+        mut adapters: AdapterFeed,
+        mut loads: LoadFeed,
+        mut lost: Lost,
+    ) -> String {
         let blocks = &self.shared.blocks;
         loop {
             tokio::select! {
                 reason = &mut lost => return reason,
                 Some(update) = feed.next() => {
-                    let at = update.rank.checked_sub(self.first).map(|at| at as usize);
-                    let Some(target) = at.and_then(|at| self.targets.get(at)) else {
+                    let Some(target) = self.target(update.rank) else {
                         warn!(rank = update.rank, "news of a rank that is not behind this address");
                         continue;
                     };
@@ -221,8 +234,27 @@ impl<'a> Ranks<'a> {
                     let event = Event::Adapters(self.worker.clone(), Arc::clone(&self.adapters));
                     let _ = self.shared.events.send(event).await;
                 }
+                Some(now) = loads.next() => self.loads(&now),
             }
         }
+    }
+
+    /// Books what every rank has to do now; of those that are left out nothing is known.
+    fn loads(&self, now: &[EngineLoad]) {
+        if now.is_empty() {
+            self.shared.metrics.load_unknown(self.worker);
+        }
+        let told: BTreeMap<u32, EngineLoad> = now.iter().map(|load| (load.rank, *load)).collect();
+        for target in &self.targets {
+            target.loaded(told.get(&target.rank).copied());
+        }
+        self.shared.loads.send_replace(());
+    }
+
+    /// The target of a rank, if it is behind this address.
+    fn target(&self, rank: u32) -> Option<&Target> {
+        let at = rank.checked_sub(self.first)? as usize;
+        self.targets.get(at).map(Arc::as_ref)
     }
 }
 

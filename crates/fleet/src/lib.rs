@@ -16,5 +16,5 @@ pub use clear::ClearError;
 pub use fleet::{Fleet, FleetConfig, Wrap};
 pub use metrics::FleetMetrics;
 pub use snapshot::{Snapshot, State, Worker};
-pub use target::{Target, TargetId};
+pub use target::{LOAD_HOLDS, Target, TargetId, ToldLoad};
 pub use tito_kv_index::Generations;

@@ -18,6 +18,7 @@ pub struct FleetMetrics {
     ready: Family<WorkerLabels, Gauge>,
     connections: Family<WorkerLabels, Counter>,
     losses: Family<WorkerLabels, Counter>,
+    load_unknown: Family<WorkerLabels, Counter>,
     kv: KvFamilies,
 }
 
@@ -142,6 +143,7 @@ impl FleetMetrics {
             ready: Family::default(),
             connections: Family::default(),
             losses: Family::default(),
+            load_unknown: Family::default(),
             kv: KvFamilies::register(registry),
         };
         registry.register(
@@ -159,6 +161,11 @@ impl FleetMetrics {
             "Times a ready worker stopped being healthy",
             metrics.losses.clone(),
         );
+        registry.register(
+            "load_unknown",
+            "Times the metrics of the worker's engine were asked for its load and did not tell it",
+            metrics.load_unknown.clone(),
+        );
         metrics
     }
 
@@ -174,6 +181,10 @@ impl FleetMetrics {
     pub(crate) fn lost(&self, worker: &WorkerId) {
         self.ready.get_or_create(&labels(worker)).set(0);
         self.losses.get_or_create(&labels(worker)).inc();
+    }
+
+    pub(crate) fn load_unknown(&self, worker: &WorkerId) {
+        self.load_unknown.get_or_create(&labels(worker)).inc();
     }
 
     pub(crate) fn target(&self, worker: &WorkerId, rank: u32) -> TargetMetrics {

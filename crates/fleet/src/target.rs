@@ -4,10 +4,19 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use tito_kv_index::{Generations, Table, TierOverlap};
-use tito_types::{EngineInfo, IndexReport, KvCounters, KvEvent, KvNews, KvSupport, Tier, WorkerId};
+use tito_types::{
+    EngineInfo, EngineLoad, IndexReport, KvCounters, KvEvent, KvNews, KvSupport, Tier, WorkerId,
+};
 
 use crate::metrics::TargetMetrics;
 use crate::{Blocks, FleetMetrics};
+
+mod clears;
+mod load;
+
+pub(crate) use clears::Clears;
+use load::Said;
+pub use load::{LOAD_HOLDS, ToldLoad};
 
 /// Names one rank of one engine instance; never given twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,6 +34,7 @@ pub struct Target {
     /// KV room, in tokens: the worker's blocks divided by its local ranks.
     pub capacity_tokens: u64,
     known: Mutex<Known>,
+    load: Mutex<Said>,
     metrics: TargetMetrics,
     /// A copy of the table's: its lock may be held for the whole of a batch.
     generations: Mutex<Arc<Generations>>,
@@ -49,14 +59,6 @@ struct Known {
     counters: KvCounters,
     /// In device memory, host memory and storage.
     blocks: [u64; 3],
-}
-
-/// How often an engine has said that a rank's blocks are gone, and how often it still owes that word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Clears {
-    told: u64,
-    /// It dropped its blocks at our command. Until it says so, with its next step, what it says is older than that.
-    owed: u64,
 }
 
 /// How much of a block table is known.
@@ -129,6 +131,7 @@ impl Target {
             capacity_tokens: info.identity.rank_tokens(),
             generations: Mutex::new(Arc::clone(known.table.generations())),
             known: Mutex::new(known),
+            load: Mutex::default(),
             metrics,
             block_tokens: AtomicU32::new(block_tokens),
             complete: AtomicBool::new(false),
@@ -182,9 +185,7 @@ impl Target {
     /// of what it says until then, every block is gone.
     pub(crate) fn cleared(&self, blocks: &Blocks, before: Clears) {
         let mut known = self.known();
-        // What it owed from earlier commands comes first.
-        if known.clears.told - before.told <= before.owed {
-            known.clears.owed += 1;
+        if known.clears.command(before) {
             self.forget_all(&mut known, blocks);
             self.show(blocks, &mut known);
         }
@@ -207,6 +208,16 @@ impl Target {
     /// How often each adapter was loaded again, as this target's blocks know it.
     pub fn generations(&self) -> Arc<Generations> {
         Arc::clone(&self.generations.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What its engine says it has to do, or that it does not say any more.
+    pub fn loaded(&self, load: Option<EngineLoad>) {
+        self.load.lock().unwrap_or_else(PoisonError::into_inner).book(load);
+    }
+
+    /// What its engine last said that it has to do, for as long as that holds.
+    pub fn told_load(&self) -> Option<ToldLoad> {
+        self.load.lock().unwrap_or_else(PoisonError::into_inner).latest()
     }
 
     /// What an operator sees.
@@ -234,8 +245,7 @@ impl Target {
             KvNews::Partial(reason) => {
                 known.table.reset(blocks.index());
                 self.emptied.fetch_add(1, Ordering::Relaxed);
-                // The word that was owed may be among what was missed.
-                known.clears.owed = 0;
+                known.clears.forgive();
                 known.proven = false;
                 known.lost = None;
                 known.partial(&self.metrics, reason);
@@ -255,7 +265,7 @@ impl Target {
 
     fn book(&self, known: &mut Known, blocks: &Blocks, event: &KvEvent) {
         match event {
-            KvEvent::Stored(_) if known.clears.owed > 0 => {}
+            KvEvent::Stored(_) if known.clears.owing() => {}
             KvEvent::Stored(stored) => {
                 // Whose blocks they are is known before they can be found or given up.
                 if known.table.open(blocks.index(), stored.tier) {
@@ -276,11 +286,8 @@ impl Target {
                 self.metrics.applied(&applied);
             }
             KvEvent::Cleared => {
-                known.clears.told += 1;
-                match known.clears.owed.checked_sub(1) {
-                    // Booked when it was commanded; nothing was believed since.
-                    Some(owed) => known.clears.owed = owed,
-                    None => self.forget_all(known, blocks),
+                if known.clears.tell() {
+                    self.forget_all(known, blocks);
                 }
             }
         }

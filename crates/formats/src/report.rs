@@ -67,6 +67,8 @@ struct Load {
     in_flight: u64,
     prefill_tokens: u64,
     decode_tokens: u64,
+    other_requests: Option<u64>,
+    other_tokens: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -179,8 +181,8 @@ impl<'a> From<&'a TargetReport> for Target<'a> {
 
 impl From<LoadReport> for Load {
     fn from(report: LoadReport) -> Self {
-        let LoadReport { in_flight, prefill_tokens, decode_tokens } = report;
-        Self { in_flight, prefill_tokens, decode_tokens }
+        let LoadReport { in_flight, prefill_tokens, decode_tokens, other_requests, other_tokens } = report;
+        Self { in_flight, prefill_tokens, decode_tokens, other_requests, other_tokens }
     }
 }
 

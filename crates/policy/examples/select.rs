@@ -7,9 +7,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tito_policy::{
-    Board, BoardConfig, Charge, Group, Limits, Overlap, PolicyKind, Prefix, Query, Slot, SlotSpec,
-};
+use tito_policy::{Board, BoardConfig, Charge, Group, Overlap, PolicyKind, Prefix, Query, Slot, SlotSpec};
 use tito_types::WorkerId;
 
 const HOLDERS: usize = 20;
@@ -78,7 +76,7 @@ fn board(targets: usize) -> (Board, Vec<Slot>) {
         group: Group(0),
         capacity_tokens: 1_000_000,
         running_max: 256,
-        limits: Limits { continuations_max: 1024, prefill_tokens_max: u64::MAX },
+        continuations_max: 1024,
     };
     let slots: Vec<Slot> = (0..targets).map(|index| board.add(spec(index))).collect();
     for (index, slot) in slots.iter().enumerate() {

@@ -13,7 +13,7 @@ use crate::policy::{Policy, PolicyKind};
 use crate::predicted::Predicted;
 use crate::random::Random;
 use crate::siblings::{SiblingRule, Siblings};
-use crate::slots::{Load, Slot, SlotSpec, Slots};
+use crate::slots::{Load, Reported, Slot, SlotSpec, Slots};
 use crate::tournament::Key;
 use crate::view::View;
 use crate::{Group, Query, Stickiness};
@@ -145,6 +145,13 @@ impl Board {
     /// Whether everything the slot holds is told in overlaps. Where it is not, a session is trusted to be there.
     pub fn set_known(&mut self, slot: Slot, known: bool) {
         self.slots.update(slot, |entry| entry.known = known);
+    }
+
+    /// What the slot's engine says it has to do, whoever sent it; to be called once for each thing it says, and with
+    /// `None` when it says nothing any more. What it has beyond what is in flight here enters the slot's cost, in so far
+    /// as two reports in a row say so. It never enters the limits.
+    pub fn report(&mut self, slot: Slot, reported: Option<Reported>) {
+        self.slots.report(slot, reported);
     }
 
     /// What is in flight on a slot; nothing if it is gone.

@@ -10,17 +10,18 @@ pub(crate) const MILLI: u64 = 1000;
 ///
 /// ```text
 /// base(slot)          = prefill × prompt tokens not computed yet, of every request in flight
-///                     + decode × tokens those requests hold or will hold
+///                     + decode × tokens those requests hold or will hold, and tokens held by others
 ///                     + pressure × tokens held beyond 90 % of the slot's KV room
-///                     + seat_tokens × continuations beyond what the slot runs at a time
+///                     + seat_tokens × continuations, those of others too, beyond what the slot runs at a time
 ///                     + fill × prompt tokens it was given to compute lately, halved every ten minutes
 /// credit(slot, query) = gpu × leading tokens in device memory (or predicted to be there)
 ///                     + cpu × those that follow in host memory + storage × those that follow in storage
 /// cost(slot, query)   = base(slot) + prefill × (prompt tokens − credit)
 /// ```
 ///
-/// Lower is better; equal costs go to the slot that was given fewest prompt tokens to compute so far, then to the lower
-/// worker id, then the lower rank. Values below 0 or not finite count as 0, values above 10⁶ as 10⁶.
+/// Others are whoever else sends to the same engine, where the engine tells ([`crate::Board::report`]); nothing elsewhere.
+///
+/// Lower is better; equal costs go to the lower worker id, then the lower rank. Values below 0 or not finite count as 0, values above 10⁶ as 10⁶.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Weights {
     /// Per prompt token still to compute.

@@ -6,10 +6,13 @@ use std::time::Duration;
 use crate::cost::{MILLI, Milli, MilliWeights};
 use crate::tournament::{Key, Tournament};
 
+mod others;
 mod parts;
 
+use others::Excess;
+pub use others::{Others, Reported};
 pub(crate) use parts::Amounts;
-pub use parts::{Group, Limits, Load, Slot, SlotSpec};
+pub use parts::{Group, Load, Slot, SlotSpec};
 
 /// What slots were given to compute counts half after so long.
 const SERVED_HALVES_EVERY: Duration = Duration::from_secs(600);
@@ -18,8 +21,8 @@ const SERVED_HALVES_EVERY: Duration = Duration::from_secs(600);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hot {
     pub(crate) base: Milli,
-    /// Prompt tokens it was given to compute lately. Counts in its base load, and once more among equals.
-    pub(crate) served: u64,
+    /// Prompt tokens it was given to compute lately. Counts in its base load.
+    served: u64,
     /// Place in the order by (worker id, rank).
     pub(crate) order: u32,
     pub(crate) group: Group,
@@ -37,6 +40,8 @@ pub(crate) struct Entry {
     /// When it was last chosen, counted in choices.
     pub(crate) turn: u64,
     load: Amounts,
+    /// What its engine has beyond that.
+    excess: Excess,
     place: u32,
 }
 
@@ -80,7 +85,8 @@ impl Slots {
         // A newcomer is no more behind than the one that is furthest behind, or it would get everything for a while.
         let others = self.members(group).iter().map(|&index| self.hot[index as usize].served);
         let served = others.min().unwrap_or(0);
-        let entry = Entry { spec: Some(spec), known: false, turn: 0, load: Amounts::default(), place: 0 };
+        let (load, excess) = (Amounts::default(), Excess::default());
+        let entry = Entry { spec: Some(spec), known: false, turn: 0, load, excess, place: 0 };
         let index = if let Some(index) = self.free.pop() {
             self.entries[index as usize] = entry;
             self.hot[index as usize].group = group;
@@ -158,7 +164,7 @@ impl Slots {
 
     pub(crate) fn key(&self, index: u32) -> Key {
         let hot = &self.hot[index as usize];
-        Key::new(hot.base, hot.served, hot.order)
+        Key::new(hot.base, hot.order)
     }
 
     /// The slot a key stands for.
@@ -167,12 +173,13 @@ impl Slots {
     }
 
     pub(crate) fn load(&self, index: u32) -> Load {
-        let load = self.entries[index as usize].load;
+        let Entry { load, excess, .. } = &self.entries[index as usize];
         Load {
             requests: load.requests,
             continuations: load.continuations,
             prefill_tokens: load.prefill.div_ceil(MILLI),
             decode_tokens: load.decode,
+            others: excess.counted,
         }
     }
 
@@ -225,6 +232,11 @@ impl Slots {
         });
     }
 
+    /// What its engine says of it, or that it says nothing any more.
+    pub(crate) fn report(&mut self, slot: Slot, reported: Option<Reported>) {
+        self.update(slot, |entry| entry.excess.book(reported, entry.load));
+    }
+
     /// Gives every slot its place in the order and builds the groups anew.
     fn reorder(&mut self) {
         let mut sorted: Vec<u32> = (0..self.entries.len() as u32)
@@ -263,31 +275,28 @@ impl Slots {
         (self.hot[index as usize].room > 0).then(|| self.key(index))
     }
 
-    /// Base load and room of a slot, from what is in flight there.
+    /// Base load of a slot, from what is in flight there and what its engine has beyond that; its room, from the former
+    /// alone: a report that is wrong must not close a slot.
     fn price(&mut self, index: u32) {
         let (entry, served) = (&self.entries[index as usize], self.hot[index as usize].served);
         let Some(spec) = &entry.spec else { return };
         let (load, weights) = (entry.load, &self.weights);
+        let others = entry.excess.counted.unwrap_or_default();
+        let held = load.held.saturating_add(others.tokens);
         let roomy = if spec.capacity_tokens == 0 { u64::MAX } else { spec.capacity_tokens / 10 * 9 };
         let seats = if spec.running_max == 0 { u64::MAX } else { u64::from(spec.running_max) };
-        let standing = load.continuations.saturating_sub(seats);
+        let standing = load.continuations.saturating_add(others.continuations).saturating_sub(seats);
         let base = [
             weights.prefill_price(load.prefill),
-            weights.decode.saturating_mul(load.held),
-            weights.pressure.saturating_mul(load.held.saturating_sub(roomy)),
+            weights.decode.saturating_mul(held),
+            weights.pressure.saturating_mul(held.saturating_sub(roomy)),
             weights.seat.saturating_mul(standing),
             weights.fill.saturating_mul(served),
         ];
-        let limits = spec.limits;
-        let room = if load.requests == 0 {
-            u32::MAX
-        } else if load.prefill.div_ceil(MILLI) >= limits.prefill_tokens_max {
-            0
-        } else if limits.continuations_max == u32::MAX {
+        let room = if load.requests == 0 || spec.continuations_max == u32::MAX {
             u32::MAX
         } else {
-            let left = u64::from(limits.continuations_max).saturating_sub(load.continuations);
-            left as u32
+            u64::from(spec.continuations_max).saturating_sub(load.continuations) as u32
         };
         let hot = &mut self.hot[index as usize];
         // Leaves room for the price of a request, so that sums cannot reach the end of the range.

@@ -1,31 +1,23 @@
 //! The least of many keys, kept in order as they change: a binary tree whose every node is the lesser of its children.
 
-/// What a slot is ordered by: a load or a cost, then the tokens it was given to compute so far, then its place in the
-/// fixed order. One wide number, so that the least of many is found without a branch that cannot be foreseen.
+/// What a slot is ordered by: a load or a cost, then its place in the fixed order. One wide number, so that the least
+/// of many is found without a branch that cannot be foreseen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key(u128);
 
-/// Bits of the place in the order: more slots than a process can have connections.
-const ORDER_BITS: u32 = 24;
-/// Bits of the tokens computed so far: years of work.
-const SERVED_BITS: u32 = 40;
-
 impl Key {
-    /// Tokens and places beyond their bits count as the greatest.
-    pub(crate) fn new(value: u64, served: u64, order: u32) -> Self {
-        let served = served.min((1 << SERVED_BITS) - 1);
-        let order = order.min((1 << ORDER_BITS) - 1);
-        Self(u128::from(value) << 64 | u128::from(served << ORDER_BITS | u64::from(order)))
+    pub(crate) fn new(value: u64, order: u32) -> Self {
+        Self(u128::from(value) << 32 | u128::from(order))
     }
 
     /// The load or cost.
     pub(crate) fn value(self) -> u64 {
-        (self.0 >> 64) as u64
+        (self.0 >> 32) as u64
     }
 
     /// The place in the order.
     pub(crate) fn order(self) -> u32 {
-        self.0 as u32 & ((1 << ORDER_BITS) - 1)
+        self.0 as u32
     }
 }
 

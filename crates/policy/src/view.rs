@@ -37,7 +37,7 @@ impl View<'_> {
         let uncached = self.slots.weights.uncached(self.query.prompt_tokens, held);
         let hot = &self.slots.hot[slot as usize];
         let cost = hot.base + self.slots.weights.prefill_price(uncached);
-        Key::new(cost, hot.served, hot.order)
+        Key::new(cost, hot.order)
     }
 
     /// The cheapest slot, exactly, without looking at all of them.

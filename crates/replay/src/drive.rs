@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tito_engine_sim::{Model, ModelConfig};
 use tito_policy::{
-    Board, BoardConfig, Group, Limits, Overlap, PolicyKind, Prefix, Query, Refusal, Slot, SlotSpec, Ticket,
+    Board, BoardConfig, Group, Overlap, PolicyKind, Prefix, Query, Refusal, Slot, SlotSpec, Ticket,
 };
 use tito_types::WorkerId;
 
@@ -75,7 +75,7 @@ impl<'a> Drive<'a> {
             group: Group(0),
             capacity_tokens: config.engine.capacity_tokens,
             running_max: config.engine.running_max,
-            limits: Limits { continuations_max: config.in_flight_max.max(1), ..Limits::NONE },
+            continuations_max: config.in_flight_max.max(1),
         };
         let slots: Vec<Slot> = (0..config.workers).map(|worker| board.add(spec(worker))).collect();
         for &slot in &slots {

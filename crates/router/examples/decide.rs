@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use tito_kv_index::{Block, Hasher, Holder, Index, IndexConfig};
-use tito_policy::{Board, BoardConfig, Group, Limits, Overlap, PolicyKind, Query, Slot, SlotSpec};
+use tito_policy::{Board, BoardConfig, Group, Overlap, PolicyKind, Query, Slot, SlotSpec};
 use tito_types::WorkerId;
 
 const BLOCKS: usize = 590;
@@ -45,7 +45,7 @@ impl Bench {
                 group: Group(0),
                 capacity_tokens: 1_000_000,
                 running_max: 256,
-                limits: Limits::NONE,
+                continuations_max: u32::MAX,
             }));
             holders.push(index.add_holder());
         }

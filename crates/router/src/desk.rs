@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use prometheus_client::metrics::gauge::Gauge;
 use tito_fleet::{Blocks, Snapshot, State};
-use tito_policy::{Board, BoardConfig, Group, Limits, Pin, Slot, SlotSpec};
+use tito_policy::{Board, BoardConfig, Group, Pin, Slot, SlotSpec};
 use tito_types::WorkerId;
 use tokio::sync::oneshot;
 
@@ -106,14 +106,13 @@ impl Desk {
                     slot
                 } else {
                     let running_max = info.identity.n_max();
-                    let continuations_max = self.limit.of(running_max);
                     self.board.add(SlotSpec {
                         worker: worker.id.clone(),
                         rank: target.rank,
                         group,
                         capacity_tokens: target.capacity_tokens,
                         running_max,
-                        limits: Limits { continuations_max, prefill_tokens_max: u64::MAX },
+                        continuations_max: self.limit.of(running_max),
                     })
                 };
                 // Where not all is known, a session is trusted to have left its prompt.

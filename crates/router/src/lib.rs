@@ -8,6 +8,7 @@ mod booking;
 mod clear;
 mod config;
 mod desk;
+mod load;
 mod metrics;
 mod prefix;
 mod report;

@@ -99,5 +99,7 @@ fn load_report(load: Load) -> LoadReport {
         in_flight: load.continuations,
         prefill_tokens: load.prefill_tokens,
         decode_tokens: load.decode_tokens,
+        other_requests: load.others.map(|others| others.continuations),
+        other_tokens: load.others.map(|others| others.tokens),
     }
 }

@@ -170,6 +170,7 @@ pub fn connector(address: SocketAddr, number: u32) -> Result<VllmConnector, tito
         stall_timeout: None,
         response_bytes_max: RESPONSE_BYTES_MAX,
         pixels: None,
+        metrics: None,
     };
     VllmConnector::try_new(config, number << 16)
 }

@@ -8,6 +8,7 @@ mod engine_info;
 mod error;
 mod ids;
 mod kv;
+mod load;
 mod media;
 mod output;
 mod placement;
@@ -23,6 +24,7 @@ pub use ids::{InvalidRequestId, REQUEST_ID_LEN_MAX, RequestId, TokenId, WorkerId
 pub use kv::{
     BlockExtras, EngineHash, KvCounters, KvEvent, KvNews, KvUpdate, MediaInBlock, StoredBlocks, Tier,
 };
+pub use load::EngineLoad;
 pub use media::{Media, MediaFeatures, Modality, Pixels, RawMedia};
 pub use output::{
     Candidate, Delta, Extras, Finish, FinishReason, PromptOutput, StopCause, TokenLogprob, VersionSpan,

@@ -41,13 +41,13 @@ pub struct TargetReport {
     pub rank: u32,
     /// KV room in tokens.
     pub capacity_tokens: u64,
-    /// What this process has sent to it and not seen end.
+    /// What it has to do.
     pub load: LoadReport,
     /// What is known of its block table.
     pub index: IndexReport,
 }
 
-/// Work in flight on one target, as this process counts it.
+/// Work in flight on one target, as this process counts it, and what the engine has beyond that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LoadReport {
     /// Continuations in flight.
@@ -56,6 +56,10 @@ pub struct LoadReport {
     pub prefill_tokens: u64,
     /// Tokens held by requests that are past their prefill.
     pub decode_tokens: u64,
+    /// Requests that the engine runs or has in its queue beyond those in flight; absent where it does not tell.
+    pub other_requests: Option<u64>,
+    /// Tokens that the engine's running requests hold beyond those counted here; absent where it does not tell.
+    pub other_tokens: Option<u64>,
 }
 
 /// What is known of one target's block table.

@@ -16,7 +16,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// vllm://HOST:GRPC_PORT[?pixels=raw|normalized], vllms:// for TLS; repeat for several
+    /// vllm://HOST:GRPC_PORT[?pixels=raw|normalized][&metrics=http://HOST:PORT], vllms:// for TLS; repeat for several
     #[arg(long, value_name = "URL", value_delimiter = ',', help_heading = "Engines")]
     pub(crate) engine: Vec<String>,
     /// CA (PEM) of vllms:// engines

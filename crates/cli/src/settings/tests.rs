@@ -29,6 +29,50 @@ fn an_engine_is_a_host_and_a_grpc_port() {
     check(&["--engine", "vllm://a:1,vllm://b:2"], "a:1 b:2");
 }
 
+/// Where the metrics of an engine are that is written so, or the problem.
+#[track_caller]
+fn check_stated(options: &str, expected: &str) {
+    let url = format!("vllm://a:1?{options}");
+    let found = match settings(&parse(&["--engine", &url])) {
+        Ok(settings) => settings.engines[0].metrics.as_ref().map_or_else(
+            || format!("{:?}", settings.engines[0].pixels),
+            |metrics| format!("{} {}", metrics.authority, metrics.path),
+        ),
+        Err(problems) => problems.join("; ").replace(&format!("--engine {url}: "), ""),
+    };
+    assert_eq!(found, expected, "{options}");
+}
+
+#[test]
+fn what_an_operator_states_of_an_engine_stands_behind_its_address() {
+    check_stated("pixels=raw", "Some(Raw)");
+    check_stated("metrics=http://h:9000", "h:9000 /metrics");
+    check_stated("metrics=http://[2001:db8::1]:9000/", "[2001:db8::1]:9000 /metrics");
+    check_stated("pixels=normalized&metrics=http://h/a/b", "h:80 /a/b");
+    for (options, problem) in [
+        ("pixels=rgb", "pixels=rgb: use pixels=raw or pixels=normalized"),
+        ("pixel=raw", "unknown option `pixel=raw`: there are pixels= and metrics="),
+        ("", "unknown option ``: there are pixels= and metrics="),
+        ("pixels=raw&pixels=raw", "pixels= is given twice"),
+    ] {
+        check_stated(options, problem);
+    }
+    for (url, problem) in [
+        ("https://h:1", "metrics are read over plain HTTP, not TLS"),
+        ("h:1", "must begin with http://"),
+        ("", "is no URL"),
+        ("ftp://h", "must begin with http://"),
+        ("http://me@h:1", "names no host, or a user"),
+        ("http://h:1?x=1", "must have no query"),
+        ("http://h:0", "has no such port"),
+        ("http://h:99999", "has no such port"),
+        ("http://h:port", "has no such port"),
+    ] {
+        let written = "write it as metrics=http://HOST:PORT[/PATH]";
+        check_stated(&format!("metrics={url}"), &format!("metrics={url}: {problem}; {written}"));
+    }
+}
+
 #[test]
 fn orders_need_a_key_unless_nobody_else_can_give_any() {
     let ok = "a:1";

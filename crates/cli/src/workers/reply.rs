@@ -33,6 +33,10 @@ pub(super) struct Load {
     pub(super) in_flight: u64,
     pub(super) prefill_tokens: u64,
     pub(super) decode_tokens: u64,
+    #[serde(default)]
+    pub(super) other_requests: Option<u64>,
+    #[serde(default)]
+    pub(super) other_tokens: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -2,28 +2,43 @@
 
 use std::fmt::Write as _;
 
-use super::reply::{Target, Worker};
+use super::reply::{Load, Target, Worker};
 
-const HEAD: [&str; 10] =
-    ["WORKER", "RANK", "STATE", "MODEL", "IN-FLIGHT", "PREFILL", "DECODE", "INDEX", "BLOCKS", "GAPS"];
+const COLUMNS: usize = 11;
+const HEAD: [&str; COLUMNS] = [
+    "WORKER",
+    "RANK",
+    "STATE",
+    "MODEL",
+    "IN-FLIGHT",
+    "PREFILL",
+    "DECODE",
+    "OTHERS",
+    "INDEX",
+    "BLOCKS",
+    "GAPS",
+];
 /// Columns of numbers stand to the right.
-const NUMBERS: [bool; 10] = [false, true, false, false, true, true, true, false, true, true];
+const NUMBERS: [bool; COLUMNS] = [false, true, false, false, true, true, true, true, false, true, true];
+/// Shown only where some engine tells what others have sent to it.
+const OTHERS: usize = 7;
 
-type Row = [String; 10];
+type Row = [String; COLUMNS];
 
 pub(super) fn render(workers: &[Worker]) -> String {
     if workers.is_empty() {
         return "no worker is configured\n".to_owned();
     }
     let rows: Vec<Row> = workers.iter().flat_map(rows).collect();
+    let others = rows.iter().any(|row| row[OTHERS] != "-");
     let head = HEAD.map(str::to_owned);
-    let mut widths = [0; 10];
+    let mut widths = [0; COLUMNS];
     for row in std::iter::once(&head).chain(&rows) {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }
     }
-    let mut text: String = std::iter::once(&head).chain(&rows).map(|row| line(row, widths)).collect();
+    let mut text: String = std::iter::once(&head).chain(&rows).map(|row| line(row, widths, others)).collect();
     let reasons: Vec<String> = workers.iter().flat_map(reasons).collect();
     if !reasons.is_empty() {
         text.push('\n');
@@ -39,10 +54,14 @@ pub(super) fn plain(text: &str) -> String {
     text.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
 }
 
-fn line(row: &Row, widths: [usize; 10]) -> String {
-    let cells = row.iter().zip(widths).zip(NUMBERS).map(|((cell, width), number)| {
-        if number { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
-    });
+fn line(row: &Row, widths: [usize; COLUMNS], others: bool) -> String {
+    let cells = row.iter().zip(widths).zip(NUMBERS).enumerate();
+    let cells = cells.filter(|(column, _)| others || *column != OTHERS);
+    let cells = cells.map(
+        |(_, ((cell, width), number))| {
+            if number { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+        },
+    );
     format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
 }
 
@@ -50,18 +69,18 @@ fn line(row: &Row, widths: [usize; 10]) -> String {
 fn rows(worker: &Worker) -> Vec<Row> {
     let model = worker.engine.as_ref().and_then(|engine| engine.models.first());
     let model = model.map_or("-", String::as_str);
-    let row = |rank: String, target: [String; 6]| {
-        let [in_flight, prefill, decode, index, blocks, gaps] = target;
+    let row = |rank: String, target: [String; 7]| {
+        let [in_flight, prefill, decode, others, index, blocks, gaps] = target;
         let [id, state, model, index] = [&worker.id, &worker.state, model, &index].map(plain);
-        [id, rank, state, model, in_flight, prefill, decode, index, blocks, gaps]
+        [id, rank, state, model, in_flight, prefill, decode, others, index, blocks, gaps]
     };
     if worker.targets.is_empty() {
-        return vec![row("-".to_owned(), [(); 6].map(|()| "-".to_owned()))];
+        return vec![row("-".to_owned(), [(); 7].map(|()| "-".to_owned()))];
     }
     worker.targets.iter().map(|target| row(target.rank.to_string(), cells(target))).collect()
 }
 
-fn cells(target: &Target) -> [String; 6] {
+fn cells(target: &Target) -> [String; 7] {
     let Target { rank: _, load, index } = target;
     let blocks = &index.blocks;
     let blocks = match (blocks.cpu, blocks.storage) {
@@ -73,10 +92,19 @@ fn cells(target: &Target) -> [String; 6] {
         load.in_flight.to_string(),
         load.prefill_tokens.to_string(),
         load.decode_tokens.to_string(),
+        others(load),
         index.state.clone(),
         blocks,
         index.counters.gaps.to_string(),
     ]
+}
+
+/// Requests and the tokens they hold.
+fn others(load: &Load) -> String {
+    match (load.other_requests, load.other_tokens) {
+        (Some(requests), Some(tokens)) => format!("{requests}/{tokens}"),
+        _ => "-".to_owned(),
+    }
 }
 
 fn reasons(worker: &Worker) -> Vec<String> {

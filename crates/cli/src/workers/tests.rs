@@ -28,6 +28,20 @@ WORKER          RANK  STATE        MODEL  IN-FLIGHT  PREFILL  DECODE  INDEX     
 }
 
 #[test]
+fn what_others_have_sent_has_a_column_where_an_engine_tells() {
+    let first = "\"decode_tokens\":70";
+    let told = WORKERS.replace(first, &format!("{first},\"other_requests\":3,\"other_tokens\":4096"));
+    let listed: Listed = serde_json::from_str(&told).unwrap();
+    let expected = "\
+WORKER          RANK  STATE        MODEL  IN-FLIGHT  PREFILL  DECODE  OTHERS  INDEX     BLOCKS  GAPS
+10.0.0.5:50051     0  ready        m              2      300      70  3/4096  complete    1024     0
+10.0.0.5:50051     1  ready        m              0        0       0       -  partial   10+4+1     1
+10.0.0.6:50051     -  unreachable  -              -        -       -       -  -              -     -
+";
+    assert!(table::render(&listed.workers).starts_with(expected), "{}", table::render(&listed.workers));
+}
+
+#[test]
 fn the_first_key_of_a_file_is_presented() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("keys");

@@ -21,6 +21,7 @@ mod recorded;
 mod recorded_mock;
 mod replay;
 mod several;
+mod shared;
 mod shutdown;
 mod validation;
 mod workers;

@@ -51,6 +51,7 @@ fn connected(change: impl FnOnce(&mut Answers)) -> Result<Connection, EngineErro
             stall_timeout: None,
             response_bytes_max: 1 << 20,
             pixels: Some(Pixels::Raw),
+            metrics: None,
         };
         VllmConnector::try_new(config, 1).expect("a loopback address").connect().await
     })

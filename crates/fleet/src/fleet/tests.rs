@@ -1,6 +1,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures_util::Stream;
 use prometheus_client::registry::Registry;
 use tito_engine::fake::{Fake, FakeControl, Script};
 use tito_types::{Capabilities, EngineError, ModelInfo, Parallelism, Resolution};
@@ -21,6 +22,8 @@ struct Scripted {
     connects: Arc<AtomicUsize>,
     /// What every engine has loaded.
     adapters: watch::Receiver<Vec<Adapter>>,
+    /// What every engine says it has to do.
+    loads: watch::Receiver<Vec<EngineLoad>>,
 }
 
 impl Connector for Scripted {
@@ -38,11 +41,6 @@ impl Connector for Scripted {
         let cut = Arc::clone(&self.cut);
         let mut adapters = self.adapters.clone();
         let loaded = adapters.borrow_and_update().clone();
-        let later = futures_util::stream::unfold(adapters, |mut adapters| async move {
-            adapters.changed().await.ok()?;
-            let now = adapters.borrow_and_update().clone();
-            Some((now, adapters))
-        });
         let info = EngineInfo {
             engine_version: "0".into(),
             instance_id: format!("i{at}"),
@@ -56,13 +54,23 @@ impl Connector for Scripted {
             control: Arc::new(FakeControl::default()),
             kv: Box::pin(futures_util::stream::pending()),
             adapters: loaded,
-            adapter_feed: Box::pin(later),
+            adapter_feed: Box::pin(changes(adapters)),
+            load_feed: Box::pin(changes(self.loads.clone())),
             lost: Box::pin(async move {
                 cut.notified().await;
                 "cut".to_owned()
             }),
         })
     }
+}
+
+/// Each value after the present one.
+fn changes<T: Clone + Send + Sync + 'static>(values: watch::Receiver<T>) -> impl Stream<Item = T> + Send {
+    futures_util::stream::unfold(values, |mut values| async move {
+        values.changed().await.ok()?;
+        let now = values.borrow_and_update().clone();
+        Some((now, values))
+    })
 }
 
 fn identity(name: &str, max_model_len: u32) -> Identity {
@@ -84,6 +92,9 @@ struct Running {
     cut: Arc<tokio::sync::Notify>,
     connects: Arc<AtomicUsize>,
     adapters: watch::Sender<Vec<Adapter>>,
+    loads: watch::Sender<Vec<EngineLoad>>,
+    said: watch::Receiver<()>,
+    registry: Registry,
     task: tokio::task::JoinHandle<()>,
     stop: CancellationToken,
 }
@@ -91,7 +102,7 @@ struct Running {
 #[expect(clippy::disallowed_methods, reason = "the test owns and joins the one task")]
 fn run(workers: Vec<(&str, Attempts)>) -> Running {
     let (cut, connects) = (Arc::new(tokio::sync::Notify::new()), Arc::new(AtomicUsize::new(0)));
-    let adapters = watch::Sender::new(Vec::new());
+    let (adapters, loads) = (watch::Sender::new(Vec::new()), watch::Sender::new(Vec::new()));
     let connectors = workers
         .into_iter()
         .map(|(id, attempts)| Scripted {
@@ -100,16 +111,18 @@ fn run(workers: Vec<(&str, Attempts)>) -> Running {
             cut: Arc::clone(&cut),
             connects: Arc::clone(&connects),
             adapters: adapters.subscribe(),
+            loads: loads.subscribe(),
         })
         .collect();
     let config = FleetConfig { retry_min: Duration::from_secs(1), retry_max: Duration::from_secs(8) };
-    let metrics = FleetMetrics::register(&mut Registry::default());
+    let mut registry = Registry::default();
+    let metrics = FleetMetrics::register(&mut registry);
     let blocks = Arc::new(Blocks::new(IndexConfig { bytes_max: 16 << 20 }, 7));
     let fleet = Fleet::new(config, connectors, Box::new(|_, engine| engine), blocks, metrics);
-    let (snapshot, catalog) = (fleet.snapshot(), fleet.catalog());
+    let (snapshot, catalog, said) = (fleet.snapshot(), fleet.catalog(), fleet.loads());
     let stop = CancellationToken::new();
     let task = tokio::spawn(fleet.run(stop.clone()));
-    Running { snapshot, catalog, cut, connects, adapters, task, stop }
+    Running { snapshot, catalog, cut, connects, adapters, loads, said, registry, task, stop }
 }
 
 impl Running {
@@ -141,6 +154,20 @@ impl Running {
             .wait_for(|snapshot| snapshot.workers.iter().all(|worker| *worker.adapters == *adapters));
         let known = tokio::time::timeout(Duration::from_secs(3600), known).await;
         assert!(known.is_ok(), "the fleet never knew of {adapters:?}");
+    }
+
+    /// The engines say that their ranks run so many requests; what the first worker's targets then know of it.
+    async fn say(&mut self, loads: &[(u32, u32)]) -> Vec<Option<u32>> {
+        let load = |&(rank, running): &(u32, u32)| EngineLoad { rank, running, waiting: 0, kv_usage: 0.5 };
+        self.loads.send_replace(loads.iter().map(load).collect());
+        let said = tokio::time::timeout(Duration::from_secs(3600), self.said.changed()).await;
+        assert!(said.is_ok_and(|said| said.is_ok()), "the fleet never told of {loads:?}");
+        self.known_loads()
+    }
+
+    fn known_loads(&self) -> Vec<Option<u32>> {
+        let targets = self.snapshot.borrow().workers[0].targets.clone();
+        targets.iter().map(|target| target.told_load().map(|told| told.load.running)).collect()
     }
 
     /// How often the first worker's targets saw an adapter loaded again.
@@ -273,5 +300,27 @@ async fn a_reload_and_other_weights_in_place_are_another_generation_and_a_new_co
     fleet.wait_for("a=ready").await;
     assert_eq!(fleet.generations("ad"), [0], "targets are new, and hold nothing");
     assert!(fleet.snapshot.borrow().workers[0].serves("b"), "adapters are known from the first moment");
+    fleet.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_engine_says_of_its_load_is_known_of_each_rank_for_a_while() {
+    let parallelism = Parallelism { data: 8, data_rank: 4, data_local: 2, ..Parallelism::default() };
+    let mut fleet = run(vec![("a", vec![Ok(Identity { parallelism, ..identity("m", 8) })])]);
+    fleet.wait_for("a=ready").await;
+    assert_eq!(fleet.known_loads(), [None, None]);
+    assert_eq!(fleet.say(&[(4, 7), (5, 0)]).await, [Some(7), Some(0)]);
+    assert_eq!(
+        fleet.say(&[(5, 3), (0, 9), (6, 9)]).await,
+        [None, Some(3)],
+        "a rank that is left out is not known"
+    );
+    tokio::time::sleep(crate::LOAD_HOLDS).await;
+    assert_eq!(fleet.known_loads(), [None, None], "too long ago");
+    assert_eq!(fleet.say(&[(4, 7)]).await, [Some(7), None]);
+    assert_eq!(fleet.say(&[]).await, [None, None]);
+    let mut metrics = String::new();
+    prometheus_client::encoding::text::encode(&mut metrics, &fleet.registry).expect("a string takes it");
+    assert!(metrics.contains("load_unknown_total{worker=\"a\"} 1\n"), "{metrics}");
     fleet.stop().await;
 }

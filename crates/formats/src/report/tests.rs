@@ -28,7 +28,13 @@ fn ready() -> WorkerReport {
     let target = |rank, state, reason: Option<&str>| TargetReport {
         rank,
         capacity_tokens: 4_096,
-        load: LoadReport { in_flight: 2, prefill_tokens: 300, decode_tokens: 70 },
+        load: LoadReport {
+            in_flight: 2,
+            prefill_tokens: 300,
+            decode_tokens: 70,
+            other_requests: reason.map(|_| 3),
+            other_tokens: reason.map(|_| 900),
+        },
         index: IndexReport {
             state,
             reason: reason.map(str::to_owned),
@@ -71,9 +77,9 @@ fn workers_are_told_with_every_target() {
             {"workers":[
             {"id":"10.0.0.5:50051","state":"ready","reason":null,"engine":{"version":"0.32.0","instance":"i-1","models":["m","alias \"2\""],"adapters":[
             {"name":"ad","id":3,"source":"org/ad"}],"multimodal":true,"pixels":"raw","data_parallel_size":2},"targets":[
-            {"rank":0,"capacity_tokens":4096,"load":{"in_flight":2,"prefill_tokens":300,"decode_tokens":70},
+            {"rank":0,"capacity_tokens":4096,"load":{"in_flight":2,"prefill_tokens":300,"decode_tokens":70,"other_requests":null,"other_tokens":null},
              "index":{"state":"complete","reason":null,"block_tokens":16,"blocks":{"gpu":10,"cpu":4,"storage":1},"media_inexact":null,"counters":{"batches":1,"gaps":2,"replays":3,"duplicates":4,"unreadable":5,"skipped":6,"restarts":7}}},
-            {"rank":1,"capacity_tokens":4096,"load":{"in_flight":2,"prefill_tokens":300,"decode_tokens":70},
+            {"rank":1,"capacity_tokens":4096,"load":{"in_flight":2,"prefill_tokens":300,"decode_tokens":70,"other_requests":3,"other_tokens":900},
              "index":{"state":"partial","reason":"gap at 7","block_tokens":16,"blocks":{"gpu":10,"cpu":4,"storage":1},"media_inexact":"events carry no offsets","counters":{"batches":1,"gaps":2,"replays":3,"duplicates":4,"unreadable":5,"skipped":6,"restarts":7}}}]},
             {"id":"10.0.0.6:50051","state":"unreachable","reason":"Connection refused","engine":null,"targets":[]}]}
         "#]],
@@ -118,8 +124,8 @@ fn a_route_is_told_with_every_candidate() {
         &expect![[r#"
             {"routes":[
             {"policy":"kv","prompt_tokens":100,"chosen":{"worker":"a","rank":0},"reason":null,"candidates":[
-            {"worker":"a","rank":0,"overlap_tokens":64,"predicted_tokens":96,"load":{"in_flight":0,"prefill_tokens":0,"decode_tokens":0},"cost":36.5,"excluded":null},
-            {"worker":"b","rank":0,"overlap_tokens":64,"predicted_tokens":96,"load":{"in_flight":0,"prefill_tokens":0,"decode_tokens":0},"cost":null,"excluded":"full"}]},
+            {"worker":"a","rank":0,"overlap_tokens":64,"predicted_tokens":96,"load":{"in_flight":0,"prefill_tokens":0,"decode_tokens":0,"other_requests":null,"other_tokens":null},"cost":36.5,"excluded":null},
+            {"worker":"b","rank":0,"overlap_tokens":64,"predicted_tokens":96,"load":{"in_flight":0,"prefill_tokens":0,"decode_tokens":0,"other_requests":null,"other_tokens":null},"cost":null,"excluded":"full"}]},
             {"policy":"kv","prompt_tokens":100,"chosen":null,"reason":"every target is full","candidates":[]}]}
         "#]],
     );

@@ -1,6 +1,6 @@
 use super::*;
 use crate::cost::Weights;
-use crate::slots::{Group, Limits, SlotSpec, Slots};
+use crate::slots::{Group, SlotSpec, Slots};
 use tito_types::WorkerId;
 
 const IDLE: Duration = Duration::from_secs(3600);
@@ -14,7 +14,7 @@ fn slots() -> [Slot; 2] {
             group: Group(0),
             capacity_tokens: 0,
             running_max: 0,
-            limits: Limits::NONE,
+            continuations_max: u32::MAX,
         })
     })
 }

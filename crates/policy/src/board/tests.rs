@@ -4,10 +4,11 @@ use std::time::Duration;
 use tito_types::WorkerId;
 
 use super::*;
-use crate::{Limits, Overlap, Pin, Prefix, Unfit};
+use crate::{Others, Overlap, Pin, Prefix, Reported, Unfit};
 
 mod ledger;
 mod limits;
+mod others;
 mod pins;
 mod policies;
 mod scan;
@@ -57,7 +58,7 @@ fn spec(worker: &str, rank: u32) -> SlotSpec {
         group: Group(1),
         capacity_tokens: 1_000_000,
         running_max: 256,
-        limits: Limits::NONE,
+        continuations_max: u32::MAX,
     }
 }
 

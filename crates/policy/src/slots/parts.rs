@@ -28,25 +28,11 @@ pub struct SlotSpec {
     pub capacity_tokens: u64,
     /// Continuations it runs at a time; 0 where it is not known.
     pub running_max: u32,
-    /// What may be in flight on it.
-    pub limits: Limits,
-}
-
-/// What may be in flight on a slot. A slot with nothing in flight takes any request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Continuations.
+    /// Continuations that may be in flight on it; `u32::MAX` is no limit. With nothing in flight it takes any request.
     pub continuations_max: u32,
-    /// Prompt tokens still to compute; a slot at or above it takes nothing more.
-    pub prefill_tokens_max: u64,
 }
 
-impl Limits {
-    /// No limit.
-    pub const NONE: Self = Self { continuations_max: u32::MAX, prefill_tokens_max: u64::MAX };
-}
-
-/// What was sent to a slot and has not ended.
+/// What was sent to a slot and has not ended, and what its engine has beyond that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Load {
     /// Requests.
@@ -57,6 +43,8 @@ pub struct Load {
     pub prefill_tokens: u64,
     /// Tokens held by requests that are past it.
     pub decode_tokens: u64,
+    /// What its engine has to do besides; absent where the engine does not tell.
+    pub others: Option<super::Others>,
 }
 
 /// A change of what is in flight on one slot.

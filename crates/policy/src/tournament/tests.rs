@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn key(load: u64, slot: u32) -> Key {
-    Key::new(load, 0, slot)
+    Key::new(load, slot)
 }
 
 #[test]
@@ -16,10 +16,11 @@ fn the_least_load_wins_and_ties_go_by_order() {
 }
 
 #[test]
-fn equal_loads_go_to_the_one_that_computed_less() {
-    let keys = [Key::new(3, u64::MAX, 0), Key::new(3, 1, 1), Key::new(4, 0, 2)];
-    let tournament = Tournament::new(keys.map(Some).into_iter());
-    assert_eq!(tournament.least(None, |_| true), Some(keys[1]));
+fn a_key_keeps_its_load_and_its_place_apart() {
+    for (load, place) in [(0, 0), (1, u32::MAX), (u64::MAX / 2, 7)] {
+        let key = key(load, place);
+        assert_eq!((key.value(), key.order()), (load, place));
+    }
 }
 
 #[test]

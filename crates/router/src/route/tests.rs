@@ -16,6 +16,7 @@ mod adapters;
 mod blocks;
 mod clear;
 mod line;
+mod load;
 
 /// Tokens per block of every engine here.
 const BLOCK: u32 = 4;

@@ -10,6 +10,7 @@ fn a_request_is_prefill_first_then_decode_then_nothing() {
         continuations,
         prefill_tokens,
         decode_tokens,
+        others: None,
     };
     assert_eq!(bench.board.load(slot), load(1, 4, 52, 0));
     bench.board.prefill_done(ticket, bench.now);

@@ -1,14 +1,13 @@
 use super::*;
 
-fn limited(continuations_max: u32, prefill_tokens_max: u64) -> Bench {
-    let limits = Limits { continuations_max, prefill_tokens_max };
-    let specs = ["a", "b"].map(|name| SlotSpec { limits, ..spec(name, 0) });
+fn limited(continuations_max: u32) -> Bench {
+    let specs = ["a", "b"].map(|name| SlotSpec { continuations_max, ..spec(name, 0) });
     Bench::new(BoardConfig::new(PolicyKind::Kv, 7), specs)
 }
 
 #[test]
 fn a_slot_at_its_limit_is_passed_over_and_all_at_theirs_are_full() {
-    let mut bench = limited(2, u64::MAX);
+    let mut bench = limited(2);
     let holder = Ask { held: vec![(0, 99)], ..ask(100) };
     let first = bench.choose(&holder);
     assert_eq!([bench.goes_to(&holder), bench.goes_to(&holder), bench.goes_to(&holder)], ["a", "b", "b"]);
@@ -20,7 +19,7 @@ fn a_slot_at_its_limit_is_passed_over_and_all_at_theirs_are_full() {
 
 #[test]
 fn several_continuations_need_room_together_but_an_empty_slot_takes_any_number() {
-    let mut bench = limited(4, u64::MAX);
+    let mut bench = limited(4);
     let many = |continuations| Ask { continuations, ..ask(10) };
     assert_eq!(bench.goes_to(&many(100)), "a");
     assert_eq!(bench.goes_to(&many(3)), "b");
@@ -29,16 +28,8 @@ fn several_continuations_need_room_together_but_an_empty_slot_takes_any_number()
 }
 
 #[test]
-fn outstanding_prefill_closes_a_slot() {
-    let mut bench = limited(u32::MAX, 150);
-    let destinations: Vec<String> = (0..4).map(|_| bench.goes_to(&ask(100))).collect();
-    assert_eq!(destinations, ["a", "b", "a", "b"]);
-    assert_eq!(bench.try_choose(&ask(1)), Err(Refusal::Full));
-}
-
-#[test]
 fn a_refusal_says_what_stands_in_the_way() {
-    let mut bench = limited(1, u64::MAX);
+    let mut bench = limited(1);
     let workers = ["a", "b"].map(WorkerId::new).to_vec();
     let excluded = Ask { exclude: workers, ..ask(10) };
     assert_eq!(bench.try_choose(&excluded), Err(Refusal::Excluded));

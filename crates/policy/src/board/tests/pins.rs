@@ -31,8 +31,8 @@ fn a_pin_is_honoured_or_refused_with_what_is_valid() {
 
 #[test]
 fn a_pinned_slot_that_is_full_or_excluded_is_not_replaced_by_another() {
-    let limits = Limits { continuations_max: 1, ..Limits::NONE };
-    let specs = [("a", 0), ("b", 3)].map(|(worker, rank)| SlotSpec { limits, ..spec(worker, rank) });
+    let specs =
+        [("a", 0), ("b", 3)].map(|(worker, rank)| SlotSpec { continuations_max: 1, ..spec(worker, rank) });
     let mut bench = Bench::new(BoardConfig::new(PolicyKind::Kv, 7), specs);
     bench.choose(&pinned(None, Some(3)));
     assert_eq!(bench.try_choose(&pinned(None, Some(3))), Err(Refusal::Full));

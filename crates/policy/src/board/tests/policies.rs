@@ -68,9 +68,8 @@ fn least_loaded_does_not_ask_what_a_slot_holds() {
 #[test]
 fn every_policy_passes_over_what_does_not_fit() {
     for kind in PolicyKind::ALL.into_iter().filter(|kind| *kind != PolicyKind::Direct) {
-        let limits = Limits { continuations_max: 1, ..Limits::NONE };
         let others = ["b", "c", "d"].map(|name| spec(name, 0));
-        let specs = [SlotSpec { limits, ..spec("a", 0) }].into_iter().chain(others);
+        let specs = [SlotSpec { continuations_max: 1, ..spec("a", 0) }].into_iter().chain(others);
         let mut bench = Bench::new(BoardConfig::new(kind, 7), specs);
         bench.board.begin(bench.slots[0], Charge { prompt_tokens: 0, uncached_tokens: 0, continuations: 1 });
         let query = Ask { exclude: vec![WorkerId::new("b")], ..ask(10) };

@@ -22,6 +22,8 @@ struct Target {
     slot: Slot,
     spec: SlotSpec,
     served: u64,
+    /// What each report since the last silence had beyond the ledger of its moment.
+    excesses: Vec<Others>,
 }
 
 /// What the board should know, in the plainest form.
@@ -43,15 +45,34 @@ impl Plain {
             continuations: sum(|sent| sent.continuations),
             prefill_tokens: sum(|sent| if sent.prefilled { 0 } else { sent.uncached_milli }).div_ceil(1000),
             decode_tokens: sum(|sent| if sent.prefilled { sent.prompt + sent.output } else { 0 }),
+            others: self.target(slot).and_then(Self::others),
+        }
+    }
+
+    fn target(&self, slot: Slot) -> Option<&Target> {
+        self.targets.iter().find(|target| target.slot == slot)
+    }
+
+    /// The lesser of the last two reports, in each part.
+    fn others(target: &Target) -> Option<Others> {
+        match target.excesses.as_slice() {
+            [] => None,
+            [_] => Some(Others::default()),
+            [.., before, now] => Some(Others {
+                continuations: now.continuations.min(before.continuations),
+                tokens: now.tokens.min(before.tokens),
+            }),
         }
     }
 
     /// Thousandths of a token, after the formula in the documentation of `Weights`.
     fn cost(&self, target: &Target, query: &Query<'_>) -> u64 {
         let sum = |part: fn(&Sent) -> u64| self.on(target.slot).map(part).sum::<u64>();
-        let held = sum(|sent| sent.prompt + sent.output);
+        let others = Self::others(target).unwrap_or_default();
+        let held = sum(|sent| sent.prompt + sent.output) + others.tokens;
         let over = held.saturating_sub(target.spec.capacity_tokens / 10 * 9);
-        let standing = sum(|sent| sent.continuations).saturating_sub(u64::from(target.spec.running_max));
+        let there = sum(|sent| sent.continuations) + others.continuations;
+        let standing = there.saturating_sub(u64::from(target.spec.running_max));
         let waiting = sum(|sent| if sent.prefilled { 0 } else { sent.uncached_milli });
         waiting
             + 50 * held
@@ -74,11 +95,10 @@ impl Plain {
     }
 
     fn fits(&self, target: &Target, query: &Query<'_>) -> bool {
-        let (load, limits) = (self.load(target.slot), target.spec.limits);
+        let load = self.load(target.slot);
         let room = load.requests == 0
-            || (load.prefill_tokens < limits.prefill_tokens_max
-                && load.continuations + u64::from(query.continuations)
-                    <= u64::from(limits.continuations_max));
+            || load.continuations + u64::from(query.continuations)
+                <= u64::from(target.spec.continuations_max);
         let pinned = query.pin.is_none_or(|pin| {
             pin.worker.as_ref().is_none_or(|worker| *worker == target.spec.worker)
                 && pin.rank.is_none_or(|rank| rank == target.spec.rank)
@@ -88,12 +108,11 @@ impl Plain {
             && !query.exclude.contains(&target.spec.worker)
     }
 
-    /// Cost, prompt tokens computed so far, worker, rank.
-    fn best(&self, query: &Query<'_>) -> Option<(u64, u64, WorkerId, u32)> {
+    /// Cost, worker, rank.
+    fn best(&self, query: &Query<'_>) -> Option<(u64, WorkerId, u32)> {
         let fitting = self.targets.iter().filter(|target| self.fits(target, query));
-        let rated = fitting.map(|target| {
-            (self.cost(target, query), target.served, target.spec.worker.clone(), target.spec.rank)
-        });
+        let rated =
+            fitting.map(|target| (self.cost(target, query), target.spec.worker.clone(), target.spec.rank));
         rated.min()
     }
 }
@@ -105,10 +124,7 @@ fn random_spec(random: &mut Random) -> SlotSpec {
         group: Group(random.below(2) as u32),
         capacity_tokens: 1 + random.below(400) as u64,
         running_max: 1 + random.below(8) as u32,
-        limits: Limits {
-            continuations_max: [3, 6, u32::MAX][random.below(3)],
-            prefill_tokens_max: [60, 200, u64::MAX][random.below(3)],
-        },
+        continuations_max: [3, 6, u32::MAX][random.below(3)],
     }
 }
 
@@ -146,7 +162,7 @@ fn choose(board: &mut Board, plain: &mut Plain, random: &mut Random) {
     let seen = board.explain(&query).into_iter().find(|seen| seen.unfit.is_none());
     let choice = board.choose(&query, Duration::ZERO);
     match (best, choice) {
-        (Some((cost, _, worker, rank)), Ok(choice)) => {
+        (Some((cost, worker, rank)), Ok(choice)) => {
             assert_eq!((&choice.worker, choice.rank), (&worker, rank));
             assert!((choice.cost - cost as f64 / 1000.0).abs() < 1e-6, "{} is not {cost}", choice.cost);
             assert_eq!(seen.map(|seen| seen.slot), Some(choice.slot));
@@ -176,14 +192,32 @@ fn add(board: &mut Board, plain: &mut Plain, random: &mut Random) {
     if !taken && plain.targets.len() < 24 {
         let others = plain.targets.iter().filter(|target| target.spec.group == spec.group);
         let served = others.map(|target| target.served).min().unwrap_or(0);
-        plain.targets.push(Target { slot: board.add(spec.clone()), spec, served });
+        plain.targets.push(Target { slot: board.add(spec.clone()), spec, served, excesses: Vec::new() });
     }
+}
+
+/// An engine says what it has to do, or nothing any more.
+fn report(board: &mut Board, plain: &mut Plain, at: usize, random: &mut Random) {
+    let slot = plain.targets[at].slot;
+    if random.below(6) == 0 {
+        board.report(slot, None);
+        plain.targets[at].excesses.clear();
+        return;
+    }
+    let reported = Reported { continuations: random.below(12) as u64, tokens: random.below(500) as u64 };
+    board.report(slot, Some(reported));
+    let ours = |part: fn(&Sent) -> u64| plain.on(slot).map(part).sum::<u64>();
+    let excess = Others {
+        continuations: reported.continuations.saturating_sub(ours(|sent| sent.continuations)),
+        tokens: reported.tokens.saturating_sub(ours(|sent| sent.prompt + sent.output)),
+    };
+    plain.targets[at].excesses.push(excess);
 }
 
 /// Something other than a choice.
 fn disturb(board: &mut Board, plain: &mut Plain, random: &mut Random) {
     let at = |len: usize, random: &mut Random| (len > 0).then(|| random.below(len));
-    match random.below(10) {
+    match random.below(12) {
         0 => add(board, plain, random),
         1 => {
             if let Some(at) = at(plain.targets.len(), random).filter(|_| random.below(4) == 0) {
@@ -207,6 +241,11 @@ fn disturb(board: &mut Board, plain: &mut Plain, random: &mut Random) {
             if let Some(at) = at(plain.sent.len(), random) {
                 plain.sent[at].output += 3;
                 board.grow(plain.sent[at].ticket, 3);
+            }
+        }
+        7 | 8 => {
+            if let Some(at) = at(plain.targets.len(), random) {
+                report(board, plain, at, random);
             }
         }
         _ => {
@@ -240,7 +279,7 @@ fn every_choice_is_what_a_full_scan_finds_and_the_ledger_is_the_sum_of_its_ticke
         for sent in plain.sent.drain(..) {
             board.end(sent.ticket);
         }
-        assert!(plain.targets.iter().all(|target| board.load(target.slot) == Load::default()));
+        assert!(plain.targets.iter().all(|target| board.load(target.slot) == plain.load(target.slot)));
         assert_eq!(board.stats().tickets, 0);
     }
 }

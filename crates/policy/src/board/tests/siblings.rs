@@ -56,8 +56,7 @@ fn ignored_siblings_count_like_any_others() {
 
 #[test]
 fn a_sibling_whose_slot_is_full_goes_elsewhere() {
-    let limits = Limits { continuations_max: 1, ..Limits::NONE };
-    let specs = ["a", "b"].map(|name| SlotSpec { limits, ..spec(name, 0) });
+    let specs = ["a", "b"].map(|name| SlotSpec { continuations_max: 1, ..spec(name, 0) });
     for siblings in [SiblingRule::Colocate { load_tokens_max: u32::MAX }, SiblingRule::Spread] {
         let config = BoardConfig { siblings, ..BoardConfig::new(PolicyKind::Kv, 7) };
         let mut bench = Bench::new(config, specs.clone());
