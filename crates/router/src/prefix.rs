@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tito_fleet::Blocks;
-use tito_kv_index::{Prompt, PromptChain, TierOverlap};
+use tito_kv_index::{Prompt, TierOverlap};
 use tito_policy::{Group, Overlap, Prefix, Slot};
 use tito_types::{GenerateRequest, Media};
 
@@ -55,9 +55,8 @@ pub(crate) fn held(blocks: &Blocks, view: &View, groups: &[Group], request: &Gen
             salt: request.kv.cache_salt.as_deref(),
             block_tokens,
         };
-        let mut chain = PromptChain::new(blocks.hasher(), prompt);
-        let exact = chain.exact_blocks();
-        let chain: Arc<[u64]> = chain.all().into();
+        let exact = prompt.exact_blocks();
+        let chain: Arc<[u64]> = prompt.chain(blocks.hasher()).into();
         let matches = |place: &Place| {
             place.target.block_tokens() == block_tokens
                 && groups.contains(&place.group)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tito_fleet::{Blocks, Target};
-use tito_kv_index::{Prompt, PromptChain};
+use tito_kv_index::Prompt;
 use tito_types::{
     Delivery, KvOptions, Media, MediaFeatures, Modality, Outputs, RequestId, Sampling, Stopping,
 };
@@ -104,7 +104,7 @@ impl Ask {
             salt: self.salt,
             block_tokens: target.block_tokens(),
         };
-        PromptChain::new(blocks.hasher(), prompt).all().to_vec()
+        prompt.chain(blocks.hasher())
     }
 
     /// The same prompt with what the engine answered behind it: the next turn's beginning.
