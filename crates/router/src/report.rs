@@ -37,14 +37,15 @@ impl Route {
         let policy = desk.board.config().policy;
         let preview = desk.board.preview(&wish.query(&[]), self.shared.now());
         drop(desk);
-        let (chosen, reason) = match preview {
-            Ok((worker, rank)) => (Some((worker, rank)), None),
-            Err(refusal) => (None, Some(refusal.to_string())),
+        let (chosen, rule, reason) = match preview {
+            Ok((worker, rank, rule)) => (Some((worker, rank)), Some(rule.word()), None),
+            Err(refusal) => (None, None, Some(refusal.to_string())),
         };
         RouteReport {
             policy: policy.word().to_owned(),
             prompt_tokens: u64::from(wish.prompt_tokens),
             chosen,
+            rule,
             reason,
             candidates: candidates
                 .into_iter()

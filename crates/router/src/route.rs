@@ -324,6 +324,7 @@ impl Shared {
             prompt_tokens: u64::from(wish.prompt_tokens),
             overlap_tokens: u64::from(choice.overlap_tokens),
             predicted_tokens: u64::from(choice.predicted_tokens.max(choice.overlap_tokens)),
+            rule: choice.reason.word(),
         };
         let target = Arc::clone(&place.target);
         if request.delivery == Delivery::Whole {

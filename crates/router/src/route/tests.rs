@@ -15,6 +15,7 @@ use crate::TargetLimit;
 mod adapters;
 mod blocks;
 mod line;
+mod rules;
 
 /// Tokens per block of every engine here.
 const BLOCK: u32 = 4;
