@@ -1,4 +1,5 @@
 use clap::FromArgMatches as _;
+use tito_policy::PolicyKind;
 
 use super::*;
 
@@ -27,6 +28,15 @@ fn an_engine_is_a_host_and_a_grpc_port() {
         "[2001:db8::1]:50051 host:1",
     );
     check(&["--engine", "vllm://a:1,vllm://b:2"], "a:1 b:2");
+}
+
+#[test]
+fn routing_without_flags_is_the_documented_default() {
+    let found = routing(&parse(&["--engine", "vllm://a:1"]));
+    assert_eq!(found, RouteConfig::new(PolicyKind::Kv, found.board.seed));
+    let other = routing(&parse(&["--policy", "random", "--max-queued", "1"]));
+    let expected = RouteConfig::new(PolicyKind::Random, other.board.seed);
+    assert_eq!(other, RouteConfig { queue_requests_max: 1, ..expected });
 }
 
 #[test]
