@@ -10,6 +10,7 @@ use tito_types::{
 };
 
 use crate::Route;
+use crate::prefix::Chains;
 use crate::view::Place;
 
 /// Silent requests looked at before loads are shown to somebody.
@@ -31,7 +32,7 @@ impl Route {
     /// Where a request would go now, and why. Nothing is sent, charged or remembered.
     pub fn explain(&self, request: &GenerateRequest) -> RouteReport {
         self.shared.check_silent(SILENT_LOOKS_OF_REPORT);
-        let wish = self.shared.wish(request);
+        let wish = self.shared.wish(request, &mut Chains::default());
         let desk = self.shared.desk();
         let candidates = desk.board.explain(&wish.query(&[]));
         let policy = desk.board.config().policy;
