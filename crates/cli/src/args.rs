@@ -57,10 +57,13 @@ const ELSEWHERE: &str = "Each flag is also TITO_<FLAG> in the environment (--max
      --config file (max-queued = 64).\nA flag beats the environment, which beats the file. TIME: 250ms, 10s, 5m; \
      BYTES: 64KiB, 32MiB.";
 
+/// Commands that take their settings from a file and the environment too.
+pub(crate) const WITH_SETTINGS: [&str; 2] = ["serve", "check"];
+
 /// The whole command line.
 pub(crate) fn command() -> Command {
     let mut command = Cli::command();
-    for name in ["serve", "check"] {
+    for name in WITH_SETTINGS {
         command = command.mut_subcommand(name, |settings| settings.mut_args(from_env).after_help(ELSEWHERE));
     }
     command

@@ -25,7 +25,7 @@ pub(crate) fn run(args: &CheckArgs, argv: &[OsString]) -> ExitCode {
     let (command, rest) = sub("check", argv);
     let layered = match Layered::read(&command, &rest) {
         Ok(layered) => layered,
-        Err(error) => return process::usage(&[format!("{:#}", anyhow::Error::from(error))]),
+        Err(error) => return process::usage(&error.problems()),
     };
     let rows: Vec<_> =
         command.get_arguments().filter(|arg| is_setting(arg)).map(|arg| row(arg, &layered)).collect();

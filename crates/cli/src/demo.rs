@@ -12,8 +12,8 @@ use tito_engine_vllm::VllmConfig;
 use tito_frontend::FrontendConfig;
 use tito_kv_index::IndexConfig;
 use tito_mock::{KvEventsConfig, Mock, MockConfig, MockHandle, Timing};
-use tito_policy::{BoardConfig, PolicyKind};
-use tito_router::{RouteConfig, TargetLimit};
+use tito_policy::PolicyKind;
+use tito_router::RouteConfig;
 use tito_runtime::{OnError, ShutdownConfig, Tasks};
 use tokio_util::sync::CancellationToken;
 
@@ -123,12 +123,7 @@ fn settings(port: u16, mocks: &[Mock]) -> Settings {
         engines: mocks.iter().map(engine).collect(),
         fleet: fleet_config(),
         index: IndexConfig { bytes_max: 64 << 20 },
-        routing: RouteConfig {
-            board: BoardConfig::new(PolicyKind::Kv, 0),
-            target_limit: TargetLimit::Auto,
-            queue_requests_max: QUEUE_REQUESTS,
-            queue_timeout: QUEUE_TIMEOUT,
-        },
+        routing: RouteConfig::new(PolicyKind::Kv, 0),
         admission: AdmitConfig {
             in_flight_max: 1024,
             queue_requests_max: QUEUE_REQUESTS,

@@ -6,8 +6,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use clap::builder::FalseyValueParser;
+use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use toml::Value;
 
 /// Largest configuration file that is read, in bytes.
@@ -34,10 +36,21 @@ pub(crate) enum Error {
     TooLarge(PathBuf),
     #[error("{path} is not TOML: {1}", path = .0.display())]
     Syntax(PathBuf, toml::de::Error),
-    #[error("{path}: {problems}", path = .0.display(), problems = .1.join("; "))]
-    Keys(PathBuf, Vec<String>),
-    #[error("{path}: {1}", path = .0.display())]
-    Values(PathBuf, clap::Error),
+    /// Every key and value that cannot be used, each with the place it was found in.
+    #[error("{}", .0.join("; "))]
+    Mistakes(Vec<String>),
+}
+
+impl Error {
+    /// One line each.
+    pub(crate) fn problems(self) -> Vec<String> {
+        match self {
+            Self::Mistakes(problems) => problems,
+            Self::Usage(_) | Self::Read(..) | Self::TooLarge(_) | Self::Syntax(..) => {
+                vec![format!("{:#}", anyhow::Error::from(self))]
+            }
+        }
+    }
 }
 
 /// The parsed values of one subcommand, and which of them the file gave.
@@ -52,17 +65,26 @@ pub(crate) struct Layered {
 impl Layered {
     /// Reads `argv` (program name first) for `command`; a `--config` among it names the file.
     pub(crate) fn read(command: &Command, argv: &[OsString]) -> Result<Self, Error> {
-        let matches = command.clone().try_get_matches_from(argv)?;
-        let Some(path) = matches.get_one::<PathBuf>("config").cloned() else {
-            return Ok(Self { matches, argv: argv.to_vec(), from_file: Vec::new() });
-        };
-        let table = read_table(&path)?;
-        let mut argv = argv.to_vec();
-        let from_file =
-            add_flags(command, &matches, table, &mut argv).map_err(|bad| Error::Keys(path.clone(), bad))?;
-        let matches =
-            command.clone().try_get_matches_from(&argv).map_err(|error| Error::Values(path, error))?;
-        Ok(Self { matches, argv, from_file })
+        let said = lax(command.clone()).try_get_matches_from(argv)?;
+        let (mut argv, mut from_file, mut problems) = (argv.to_vec(), Vec::new(), Vec::new());
+        let path = said.get_one::<PathBuf>("config").cloned();
+        if let Some(path) = &path {
+            let (file, bad) = add_flags(command, &said, read_table(path)?, &mut argv);
+            from_file = file;
+            problems = bad.iter().map(|problem| format!("{}: {problem}", path.display())).collect();
+        }
+        let parsed = command.clone().try_get_matches_from(&argv);
+        if parsed.is_err() || !problems.is_empty() {
+            problems.extend(bad_values(command, &argv, |id| match (&path, said.value_source(id)) {
+                (Some(path), _) if from_file.iter().any(|known| known == id) => path.display().to_string(),
+                (_, Some(ValueSource::EnvVariable)) => "environment".to_owned(),
+                _ => "command line".to_owned(),
+            }));
+        }
+        if !problems.is_empty() {
+            return Err(Error::Mistakes(problems));
+        }
+        Ok(Self { matches: parsed?, argv, from_file })
     }
 
     /// Where the value of the argument `id` came from.
@@ -87,13 +109,46 @@ fn read_table(path: &Path) -> Result<toml::Table, Error> {
     toml::from_str(&text).map_err(|error| Error::Syntax(path.to_owned(), error))
 }
 
-/// Appends the file's values as flags where nothing beats them. Returns their ids, or every bad key.
+/// The command with every value taken as it is, to see what was said before asking whether it is right.
+pub(crate) fn lax(command: Command) -> Command {
+    command.mut_args(|arg| {
+        if arg.get_id() == "config" {
+            arg
+        } else if arg.get_action().takes_values() {
+            arg.value_parser(value_parser!(OsString))
+        } else {
+            // What is not said on the command line may stand in the environment, as any text.
+            arg.value_parser(FalseyValueParser::new())
+        }
+    })
+}
+
+/// Every value that its setting does not take: the parser stops at the first, so each setting is judged alone.
+fn bad_values(command: &Command, argv: &[OsString], place: impl Fn(&str) -> String) -> Vec<String> {
+    let judge = |arg: &Arg| {
+        let id = arg.get_id().as_str();
+        let error = lax(command.clone()).mut_arg(id, |_| arg.clone()).try_get_matches_from(argv).err()?;
+        let about_value = matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation);
+        about_value.then(|| format!("{}: {}", place(id), one_line(&error)))
+    };
+    command.get_arguments().filter_map(judge).collect()
+}
+
+/// What the parser says about a value, without its hints on how to get help.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let said = text.split("\n\n").next().unwrap_or_default();
+    let lines: Vec<&str> = said.trim_start_matches("error: ").lines().map(str::trim).collect();
+    lines.join(" ")
+}
+
+/// Appends the file's values as flags where nothing beats them. Returns their ids, and every bad key.
 fn add_flags(
     command: &Command,
     matches: &ArgMatches,
     table: toml::Table,
     argv: &mut Vec<OsString>,
-) -> Result<Vec<String>, Vec<String>> {
+) -> (Vec<String>, Vec<String>) {
     let (mut from_file, mut problems) = (Vec::new(), Vec::new());
     for (key, value) in table {
         let known =
@@ -114,7 +169,7 @@ fn add_flags(
             Err(problem) => problems.push(problem),
         }
     }
-    if problems.is_empty() { Ok(from_file) } else { Err(problems) }
+    (from_file, problems)
 }
 
 /// Whether a file may hold it.

@@ -24,7 +24,7 @@ use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
 
-use crate::args::{Action, Cli};
+use crate::args::{Action, Cli, WITH_SETTINGS};
 use crate::layers::Layered;
 
 fn main() -> ExitCode {
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     let cli = match parse(&argv) {
         Ok(cli) => cli,
         Err(layers::Error::Usage(error)) => error.exit(),
-        Err(error) => return process::usage(&[format!("{:#}", anyhow::Error::from(error))]),
+        Err(error) => return process::usage(&error.problems()),
     };
     match cli.command {
         Action::Serve(args) => serve::run(&args),
@@ -47,9 +47,11 @@ fn main() -> ExitCode {
 
 /// Reads the command line; the commands that take a configuration file read that too.
 fn parse(argv: &[OsString]) -> Result<Cli, layers::Error> {
-    let mut matches = args::command().try_get_matches_from(argv)?;
+    let lax =
+        WITH_SETTINGS.into_iter().fold(args::command(), |all, name| all.mut_subcommand(name, layers::lax));
+    let mut matches = lax.try_get_matches_from(argv)?;
     let name = matches.subcommand_name().unwrap_or_default().to_owned();
-    if matches!(name.as_str(), "serve" | "check") {
+    if WITH_SETTINGS.contains(&name.as_str()) {
         let (command, rest) = sub(&name, argv);
         let layered = Layered::read(&command, &rest)?;
         matches = args::command().try_get_matches_from(

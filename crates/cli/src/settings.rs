@@ -92,6 +92,7 @@ pub(crate) fn settings(args: &ServeArgs) -> Result<Settings, Vec<String>> {
 fn routing(args: &ServeArgs) -> RouteConfig {
     // Each process draws its own numbers: what is random must not be the same in all of them.
     let seed = uuid::Uuid::new_v4().as_u64_pair().0;
+    let defaults = RouteConfig::new(args.policy, seed);
     let board = BoardConfig {
         temperature: args.temperature,
         stickiness: match args.affinity {
@@ -105,7 +106,7 @@ fn routing(args: &ServeArgs) -> RouteConfig {
             SiblingsRule::Spread => SiblingRule::Spread,
             SiblingsRule::Ignore => SiblingRule::Ignore,
         },
-        ..BoardConfig::new(args.policy, seed)
+        ..defaults.board
     };
     RouteConfig {
         board,

@@ -118,8 +118,8 @@ pub struct Simulation {
     turns: BTreeMap<RequestId, Turn>,
     arrivals: u64,
     pause: Option<PauseMode>,
-    /// A reset that no event has told yet.
-    cleared: bool,
+    /// Resets that no event has told yet.
+    cleared: u32,
     /// The first in the queue found too few blocks, and nothing has changed since.
     starved: bool,
     stats: Stats,
@@ -141,7 +141,7 @@ impl Simulation {
             turns: BTreeMap::new(),
             arrivals: 0,
             pause: None,
-            cleared: false,
+            cleared: 0,
             starved: false,
             stats: Stats::default(),
         }
@@ -233,7 +233,7 @@ impl Simulation {
     /// Empties the prefix cache. False, and nothing happens, while any sequence holds blocks.
     pub fn reset_prefix_cache(&mut self) -> bool {
         let done = self.pool.clear();
-        self.cleared |= done && self.config.kv_events;
+        self.cleared += u32::from(done && self.config.kv_events);
         done
     }
 
@@ -308,8 +308,7 @@ impl Simulation {
         if !removed.is_empty() {
             step.events.insert(0, KvEvent::Removed(removed));
         }
-        if self.cleared && step.events.iter().any(|event| matches!(event, KvEvent::Stored(_))) {
-            self.cleared = false;
+        for _ in 0..std::mem::take(&mut self.cleared) {
             step.events.insert(0, KvEvent::Cleared);
         }
     }

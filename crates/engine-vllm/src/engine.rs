@@ -7,10 +7,11 @@ use std::time::Duration;
 use futures_util::{FutureExt, Stream, stream};
 use prost::Message;
 use tito_engine::{Engine, TokenStream};
-use tito_types::{Delivery, Delta, EngineError, GenerateRequest, Media, ModelInfo, WorkerId};
+use tito_types::{Delivery, Delta, EngineError, GenerateRequest, ModelInfo, RequestId, WorkerId};
 use tonic::metadata::MetadataValue;
 use tonic::transport::Channel;
 use tonic::{Request, Status, Streaming};
+use tracing::info;
 use vllm_proto::GenerateResponse;
 use vllm_proto::control_client::ControlClient;
 use vllm_proto::inference_client::InferenceClient;
@@ -18,7 +19,7 @@ use vllm_proto::inference_client::InferenceClient;
 use crate::convert;
 use crate::output::Reader;
 use crate::stall::{PauseProbe, Silence};
-use crate::status::{Progress, engine_error};
+use crate::status::{Carried, Progress, engine_error, raw_media_words, without_secrets};
 
 /// Largest request message vLLM 0.32 takes, in bytes.
 const REQUEST_BYTES_MAX: usize = 32 << 20;
@@ -72,7 +73,7 @@ impl Engine for Vllm {
         let shared = &self.shared;
         let message = shared.message(&request)?;
         let reader = Reader::new(&request);
-        let inline_media = matches!(request.media, Media::Features(_));
+        let sent = Sent { id: request.id.clone(), carried: Carried::of(&request.media) };
         let mut client = shared.client();
         let mut silence =
             Silence::begin(shared.worker.clone(), Arc::clone(&shared.probe), shared.stall_timeout);
@@ -80,17 +81,14 @@ impl Engine for Vllm {
             let reply = silence.until(Box::pin(client.generate(message))).await?;
             return whole(
                 reader,
-                reply
-                    .map_err(|status| shared.error(&status, Progress::Unanswered, inline_media))?
-                    .into_inner(),
+                reply.map_err(|status| shared.error(&status, Progress::Unanswered, &sent))?.into_inner(),
             );
         }
         let accepted = silence.until(Box::pin(client.generate_stream(message))).await?;
-        let messages = accepted
-            .map_err(|status| shared.error(&status, Progress::Unanswered, inline_media))?
-            .into_inner();
+        let messages =
+            accepted.map_err(|status| shared.error(&status, Progress::Unanswered, &sent))?.into_inner();
         let shared = Arc::clone(shared);
-        let call = Call { shared, messages, reader, silence, progress: Progress::Unanswered, inline_media };
+        let call = Call { shared, messages, reader, silence, progress: Progress::Unanswered, sent };
         Ok(TokenStream::new(1, deltas(call)))
     }
 }
@@ -127,8 +125,11 @@ impl Shared {
         Ok(message)
     }
 
-    fn error(&self, status: &Status, progress: Progress, inline_media: bool) -> EngineError {
-        engine_error(&self.worker, status, progress, inline_media)
+    fn error(&self, status: &Status, progress: Progress, sent: &Sent) -> EngineError {
+        if let Some(words) = raw_media_words(status, progress, sent.carried) {
+            info!(request = %sent.id, worker = %self.worker, error = without_secrets(words), "engine cannot use the media");
+        }
+        engine_error(&self.worker, status, progress, sent.carried)
     }
 }
 
@@ -140,6 +141,12 @@ fn whole(mut reader: Reader, reply: GenerateResponse) -> Result<TokenStream, Eng
     Ok(TokenStream::whole(delta))
 }
 
+/// What must be known of a request to read why it failed.
+struct Sent {
+    id: RequestId,
+    carried: Carried,
+}
+
 /// The call as it is read.
 struct Call {
     shared: Arc<Shared>,
@@ -147,7 +154,7 @@ struct Call {
     reader: Reader,
     silence: Silence,
     progress: Progress,
-    inline_media: bool,
+    sent: Sent,
 }
 
 /// Dropping the stream cancels the call, and vLLM aborts the request.
@@ -162,7 +169,7 @@ impl Call {
                 Ok(Ok(Some(message))) => message,
                 Ok(Ok(None)) => return None,
                 Ok(Err(status)) => {
-                    return Some(Err(self.shared.error(&status, self.progress, self.inline_media)));
+                    return Some(Err(self.shared.error(&status, self.progress, &self.sent)));
                 }
                 Err(error) => return Some(Err(error)),
             };

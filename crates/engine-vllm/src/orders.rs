@@ -13,7 +13,7 @@ use tonic::{Response, Status};
 use vllm_proto::control_client::ControlClient;
 use vllm_proto::{IsPausedRequest, PauseGenerationRequest, PauseMode, ResumeGenerationRequest};
 
-use crate::status::{Progress, engine_error};
+use crate::status::{Carried, Progress, engine_error};
 
 /// How long a pause may take: it begins after the step that is running, which may be one long prefill.
 const PAUSE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -34,7 +34,9 @@ impl Orders {
     ) -> Result<T, EngineError> {
         match timeout(limit, call).await {
             Ok(Ok(reply)) => Ok(reply.into_inner()),
-            Ok(Err(status)) => Err(engine_error(&self.worker, &status, Progress::Unanswered, false)),
+            Ok(Err(status)) => {
+                Err(engine_error(&self.worker, &status, Progress::Unanswered, Carried::Nothing))
+            }
             Err(_) => Err(EngineError::Deadline(self.worker.clone())),
         }
     }

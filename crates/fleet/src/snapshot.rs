@@ -70,12 +70,6 @@ impl fmt::Debug for Worker {
 }
 
 impl Worker {
-    /// Whether it serves that name, as a model or as an adapter.
-    pub fn serves(&self, model: &str) -> bool {
-        let own = self.info.as_ref().map(|info| info.identity.model.names.as_slice()).unwrap_or_default();
-        own.iter().any(|name| name == model) || adapter(&self.adapters, model).is_some()
-    }
-
     /// Whether the data-parallel rank of that global number is behind it.
     pub fn owns(&self, rank: u32) -> bool {
         self.info.as_ref().is_some_and(|info| info.identity.parallelism.local_ranks().contains(&rank))

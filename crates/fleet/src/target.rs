@@ -8,6 +8,8 @@ use tito_types::{
     EngineInfo, EngineLoad, IndexReport, KvCounters, KvEvent, KvNews, KvSupport, Tier, WorkerId,
 };
 
+use tokio::time::Instant;
+
 use crate::metrics::TargetMetrics;
 use crate::{Blocks, FleetMetrics};
 
@@ -245,6 +247,7 @@ impl Target {
             KvNews::Partial(reason) => {
                 known.table.reset(blocks.index());
                 self.emptied.fetch_add(1, Ordering::Relaxed);
+                // The word may be among what was missed.
                 known.clears.forgive();
                 known.proven = false;
                 known.lost = None;
@@ -265,7 +268,12 @@ impl Target {
 
     fn book(&self, known: &mut Known, blocks: &Blocks, event: &KvEvent) {
         match event {
-            KvEvent::Stored(_) if known.clears.owing() => {}
+            KvEvent::Stored(_) if known.clears.owing() => {
+                if known.clears.overdue(Instant::now()) {
+                    known.clears.forgive();
+                    known.lose(&self.metrics, "it never said that it dropped its blocks at our command");
+                }
+            }
             KvEvent::Stored(stored) => {
                 // Whose blocks they are is known before they can be found or given up.
                 if known.table.open(blocks.index(), stored.tier) {

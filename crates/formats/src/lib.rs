@@ -34,7 +34,7 @@ mod tests;
 pub use completions::OpenAiCompletions;
 pub use events::error_event;
 pub use generate::VllmGenerate;
-pub use media::{MEDIA_CACHE_BYTES_MAX, MediaCache, MediaCacheStats, Scope, media_identifier};
+pub use media::{MEDIA_CACHE_BYTES_MAX, MediaCache, Scope};
 pub use models::{live_body, model_body, models_body, not_ready_body, ready_body, version_body};
 pub use refusal::{Refusal, RefusalKind, error_body, sentence};
 pub use report::{route_body, workers_body};

@@ -10,7 +10,7 @@ mod metadata;
 mod parts;
 mod payload;
 
-pub use cache::{MEDIA_CACHE_BYTES_MAX, MediaCache, MediaCacheStats, Scope};
+pub use cache::{MEDIA_CACHE_BYTES_MAX, MediaCache, Scope};
 
 use std::sync::Arc;
 
@@ -86,7 +86,7 @@ const IDENTIFIER_PREFIX: &str = "tito-mm:";
 /// It is `tito-mm:` and the SHA-256, in hexadecimal, of three strings of bytes, each after its length as 8 bytes,
 /// most significant first: a constant, the modality's word and the payload. A client cannot choose it, so nobody can
 /// make an engine answer with somebody else's image.
-pub fn media_identifier(modality: Modality, payload: &[u8]) -> String {
+pub(crate) fn media_identifier(modality: Modality, payload: &[u8]) -> String {
     let mut digest = Sha256::new();
     for part in [IDENTIFIER_DOMAIN, modality.word().as_bytes(), payload] {
         digest.update((part.len() as u64).to_be_bytes());

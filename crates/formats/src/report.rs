@@ -109,6 +109,7 @@ struct Route<'a> {
     policy: &'a str,
     prompt_tokens: u64,
     chosen: Option<Chosen<'a>>,
+    rule: Option<&'a str>,
     reason: Option<&'a str>,
     candidates: Vec<Candidate<'a>>,
 }
@@ -210,11 +211,12 @@ impl From<KvCounters> for Counters {
 
 impl<'a> From<&'a RouteReport> for Route<'a> {
     fn from(report: &'a RouteReport) -> Self {
-        let RouteReport { policy, prompt_tokens, chosen, reason, candidates } = report;
+        let RouteReport { policy, prompt_tokens, chosen, rule, reason, candidates } = report;
         Self {
             policy,
             prompt_tokens: *prompt_tokens,
             chosen: chosen.as_ref().map(|(worker, rank)| Chosen { worker: worker.as_str(), rank: *rank }),
+            rule: *rule,
             reason: reason.as_deref(),
             candidates: candidates.iter().map(Candidate::from).collect(),
         }

@@ -45,6 +45,7 @@ impl Operator for Silent {
             policy: String::new(),
             prompt_tokens,
             chosen: None,
+            rule: None,
             reason: None,
             candidates: Vec::new(),
         }

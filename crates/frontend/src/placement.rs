@@ -51,14 +51,14 @@ pub(crate) fn header(places: &Places) -> Option<HeaderValue> {
 }
 
 fn entry(place: &Placement, value: &mut String) {
-    let Placement { worker, rank, prompt_tokens: _, overlap_tokens, predicted_tokens } = place;
+    let Placement { worker, rank, prompt_tokens: _, overlap_tokens, predicted_tokens, rule } = place;
     let plain = |character: char| character.is_ascii_graphic() && !matches!(character, ',' | ';');
     value.push_str("worker=");
     value.extend(worker.as_str().chars().map(|character| if plain(character) { character } else { '?' }));
     if let Some(rank) = rank {
         write!(value, "; rank={rank}").expect("a string takes any text");
     }
-    write!(value, "; overlap={overlap_tokens}; predicted={predicted_tokens}")
+    write!(value, "; overlap={overlap_tokens}; predicted={predicted_tokens}; rule={rule}")
         .expect("a string takes any text");
 }
 

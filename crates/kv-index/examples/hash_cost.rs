@@ -4,7 +4,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use tito_kv_index::{Hasher, Prompt, PromptChain};
+use tito_kv_index::{Hasher, Prompt};
 use tito_types::Media;
 
 /// Blocks per prompt: the depth of the routing workload.
@@ -31,7 +31,7 @@ fn main() {
                 salt: None,
                 block_tokens,
             };
-            black_box(PromptChain::new(&hasher, prompt).all());
+            black_box(prompt.chain(&hasher));
         });
         let [fastest, median, whole_fastest, whole_median] =
             [bulk[0], bulk[1], whole[0], whole[1]].map(|ns| ns / BLOCKS as f64);

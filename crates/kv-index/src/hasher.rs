@@ -19,7 +19,7 @@ use std::fmt;
 
 use tito_types::{BlockExtras, TokenId};
 
-pub use prompt::{Prompt, PromptChain, cached_tokens_max};
+pub use prompt::{Prompt, cached_tokens_max};
 
 /// Tokens summed up at a time; shorter rests are filled with zeros, which the root's block size keeps apart.
 const PIECE_TOKENS: usize = 16;

@@ -139,13 +139,13 @@ impl Index {
     }
 
     /// A new holder of the engine that `sibling` is of, such as another tier: both use the same names.
-    pub fn add_holder_beside(&self, sibling: Holder) -> Holder {
+    pub(crate) fn add_holder_beside(&self, sibling: Holder) -> Holder {
         self.edit(sibling, |edit, sibling| Holder(edit.add_holder(Some(sibling))))
             .unwrap_or_else(|| self.add_holder())
     }
 
     /// Forgets a holder and its blocks; its number is used again.
-    pub fn remove_holder(&self, holder: Holder) {
+    pub(crate) fn remove_holder(&self, holder: Holder) {
         self.edit(holder, |edit, holder| {
             edit.remove_holder(holder);
         });
@@ -153,7 +153,7 @@ impl Index {
 
     /// Our identity of the block that the engine of `holder` calls `engine`. The holder need not have it: names are
     /// known while a holder with the same names has the block or, in the shared domain, one after it in its run.
-    pub fn chain_of(&self, holder: Holder, engine: u64) -> Option<u64> {
+    pub(crate) fn chain_of(&self, holder: Holder, engine: u64) -> Option<u64> {
         self.edit(holder, |edit, holder| edit.chain_of(holder, name_of(engine))).flatten()
     }
 
@@ -181,7 +181,7 @@ impl Index {
     }
 
     /// How many blocks from `chain[from]` on, without a gap, `holder` has. Takes no lock.
-    pub fn run_from(&self, holder: Holder, chain: &[u64], from: usize) -> usize {
+    pub(crate) fn run_from(&self, holder: Holder, chain: &[u64], from: usize) -> usize {
         self.shared.run_from(&self.state, holder.0, chain, from)
     }
 

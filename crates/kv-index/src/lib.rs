@@ -6,6 +6,6 @@ mod index;
 mod table;
 
 pub use cursor::{Action, Batch, Cursor, Doubt};
-pub use hasher::{Hasher, Prompt, PromptChain, cached_tokens_max};
+pub use hasher::{Hasher, Prompt, cached_tokens_max};
 pub use index::{BYTES_MIN, Block, Holder, Index, IndexConfig, IndexStats, UnknownParent};
 pub use table::{Applied, Generations, Table, TierOverlap};

@@ -181,14 +181,14 @@ impl Board {
         Ok(self.place(query, pick, reason, now))
     }
 
-    /// Where [`Board::choose`] would send the query. Nothing is charged, remembered or drawn.
-    pub fn preview(&self, query: &Query<'_>, now: Duration) -> Result<(WorkerId, u32), Refusal> {
+    /// Where [`Board::choose`] would send the query, and what decides. Nothing is charged, remembered or drawn.
+    pub fn preview(&self, query: &Query<'_>, now: Duration) -> Result<(WorkerId, u32, Reason), Refusal> {
         let mut gather = Gather::default();
         gather.fill(&self.slots, &self.predicted, query);
         let view = View { slots: &self.slots, gather: &gather, query };
-        let (pick, _) = self.decide(&view, &mut self.random.clone(), now)?;
+        let (pick, reason) = self.decide(&view, &mut self.random.clone(), now)?;
         let spec = self.slots.spec(self.slots.slot_of(pick));
-        Ok((spec.worker.clone(), spec.rank))
+        Ok((spec.worker.clone(), spec.rank, reason))
     }
 
     /// Charges a slot that was chosen elsewhere.

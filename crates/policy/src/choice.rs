@@ -45,6 +45,18 @@ pub enum Reason {
     Policy,
 }
 
+impl Reason {
+    /// As operators see it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pin => "pin",
+            Self::Session => "session",
+            Self::Siblings => "siblings",
+            Self::Policy => "policy",
+        }
+    }
+}
+
 /// One slot as a choice would see it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {

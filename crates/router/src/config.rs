@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-use tito_policy::BoardConfig;
+use tito_policy::{BoardConfig, PolicyKind};
 
 /// How requests are routed.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RouteConfig {
     /// The policy and what it weighs.
     pub board: BoardConfig,
@@ -13,6 +13,19 @@ pub struct RouteConfig {
     pub queue_requests_max: usize,
     /// Longest wait for a target.
     pub queue_timeout: Duration,
+}
+
+impl RouteConfig {
+    /// The documented defaults: those of the board; a target takes four times what it runs at a time, and 8,192 requests
+    /// wait for a place, up to a minute.
+    pub const fn new(policy: PolicyKind, seed: u64) -> Self {
+        Self {
+            board: BoardConfig::new(policy, seed),
+            target_limit: TargetLimit::Auto,
+            queue_requests_max: 8192,
+            queue_timeout: Duration::from_secs(60),
+        }
+    }
 }
 
 /// How many continuations may be in flight on one target. One with none takes any request.

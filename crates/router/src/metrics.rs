@@ -135,13 +135,7 @@ impl RouteMetrics {
     }
 
     pub(crate) fn chosen(&self, reason: Reason, prompt_tokens: u32, overlap_tokens: u32) {
-        let reason = match reason {
-            Reason::Pin => "pin",
-            Reason::Session => "session",
-            Reason::Siblings => "siblings",
-            Reason::Policy => "policy",
-        };
-        self.choices.get_or_create(&ReasonLabels { reason }).inc();
+        self.choices.get_or_create(&ReasonLabels { reason: reason.word() }).inc();
         self.prompt_tokens.inc_by(u64::from(prompt_tokens));
         self.overlap_tokens.inc_by(u64::from(overlap_tokens));
     }

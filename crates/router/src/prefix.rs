@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tito_fleet::Blocks;
-use tito_kv_index::{Prompt, PromptChain, TierOverlap};
+use tito_kv_index::{Prompt, TierOverlap};
 use tito_policy::{Group, Overlap, Prefix, Slot};
 use tito_types::{GenerateRequest, Media};
 
@@ -26,6 +26,11 @@ pub(crate) struct Held {
     pub(crate) token_only: bool,
 }
 
+/// A prompt's chains by block size and generation, which is all that tells two of them apart. Kept while its request waits,
+/// so that it is hashed once and not each time it is called.
+#[derive(Debug, Default)]
+pub(crate) struct Chains(BTreeMap<(u32, Option<u64>), Arc<[u64]>>);
+
 /// Tokens of the prompt, as far as they can be known before an engine expanded its media.
 pub(crate) fn prompt_tokens(request: &GenerateRequest) -> u32 {
     let tokens = u32::try_from(request.prompt.len()).unwrap_or(u32::MAX);
@@ -40,14 +45,22 @@ pub(crate) fn prompt_tokens(request: &GenerateRequest) -> u32 {
 
 /// Looks a prompt up, once per block size among the targets and, where its model is an adapter that they loaded unequally
 /// often, per generation.
-pub(crate) fn held(blocks: &Blocks, view: &View, groups: &[Group], request: &GenerateRequest) -> Held {
+pub(crate) fn held(
+    blocks: &Blocks,
+    view: &View,
+    groups: &[Group],
+    request: &GenerateRequest,
+    chains: &mut Chains,
+) -> Held {
     let mut held = Held::default();
     let shapes = || groups.iter().filter_map(|group| view.shape(*group));
     held.token_only = matches!(request.media, Media::Raw(_))
         || (request.media != Media::None && shapes().any(|shape| shape.media_inexact));
     let model = request.model.as_str();
     let adapting = view.adapting(model);
-    for (block_tokens, generation) in view.namespaces(groups, model) {
+    let namespaces = view.namespaces(groups, model);
+    chains.0.retain(|known, _| namespaces.contains(known));
+    for (block_tokens, generation) in namespaces {
         let prompt = Prompt {
             tokens: &request.prompt,
             media: &request.media,
@@ -55,9 +68,9 @@ pub(crate) fn held(blocks: &Blocks, view: &View, groups: &[Group], request: &Gen
             salt: request.kv.cache_salt.as_deref(),
             block_tokens,
         };
-        let mut chain = PromptChain::new(blocks.hasher(), prompt);
-        let exact = chain.exact_blocks();
-        let chain: Arc<[u64]> = chain.all().into();
+        let exact = prompt.exact_blocks();
+        let chain = chains.0.entry((block_tokens, generation));
+        let chain = Arc::clone(chain.or_insert_with(|| prompt.chain(blocks.hasher()).into()));
         let matches = |place: &Place| {
             place.target.block_tokens() == block_tokens
                 && groups.contains(&place.group)

@@ -10,6 +10,7 @@ use tito_types::{
 };
 
 use crate::Route;
+use crate::prefix::Chains;
 use crate::view::Place;
 
 /// Silent requests looked at before loads are shown to somebody.
@@ -31,20 +32,21 @@ impl Route {
     /// Where a request would go now, and why. Nothing is sent, charged or remembered.
     pub fn explain(&self, request: &GenerateRequest) -> RouteReport {
         self.shared.check_silent(SILENT_LOOKS_OF_REPORT);
-        let wish = self.shared.wish(request);
+        let wish = self.shared.wish(request, &mut Chains::default());
         let desk = self.shared.desk();
         let candidates = desk.board.explain(&wish.query(&[]));
         let policy = desk.board.config().policy;
         let preview = desk.board.preview(&wish.query(&[]), self.shared.now());
         drop(desk);
-        let (chosen, reason) = match preview {
-            Ok((worker, rank)) => (Some((worker, rank)), None),
-            Err(refusal) => (None, Some(refusal.to_string())),
+        let (chosen, rule, reason) = match preview {
+            Ok((worker, rank, rule)) => (Some((worker, rank)), Some(rule.word()), None),
+            Err(refusal) => (None, None, Some(refusal.to_string())),
         };
         RouteReport {
             policy: policy.word().to_owned(),
             prompt_tokens: u64::from(wish.prompt_tokens),
             chosen,
+            rule,
             reason,
             candidates: candidates
                 .into_iter()

@@ -20,7 +20,7 @@ use crate::RouteConfig;
 use crate::booking::Booking;
 use crate::desk::{Desk, Line};
 use crate::metrics::{BoardCollector, Contact, RouteMetrics};
-use crate::prefix::{Held, held, prompt_tokens};
+use crate::prefix::{Chains, Held, held, prompt_tokens};
 use crate::route::wait::Waiting;
 use crate::silent::Silent;
 use crate::view::{Place, View};
@@ -84,9 +84,7 @@ impl Route {
         let born = Instant::now();
         Self { shared: Arc::new(Shared { fleet, blocks, config, metrics, desk, silent, born }) }
     }
-}
 
-impl Route {
     /// Shows the sizes of its board among the metrics; the caller passes the registry for `router_…`.
     pub fn register(&self, registry: &mut Registry) {
         registry.register_collector(Box::new(BoardCollector(Arc::downgrade(&self.shared))));
@@ -159,8 +157,9 @@ async fn book(
     exclude: &[WorkerId],
 ) -> Result<(Booking, BoxEngine, bool), EngineError> {
     let mut waiting = Waiting::new(shared, Line::new(&request.model, &pin(request), exclude));
+    let mut chains = Chains::default();
     loop {
-        let wish = shared.wish(request);
+        let wish = shared.wish(request, &mut chains);
         match shared.choose(&wish, exclude, &mut waiting) {
             Chosen::Place(choice, place) => {
                 let booking = shared.booking(&wish, &choice, &place, request);
@@ -260,10 +259,10 @@ impl Shared {
     }
 
     /// The fleet as it is and what its targets hold of the prompt.
-    pub(crate) fn wish(&self, request: &GenerateRequest) -> Wish {
+    pub(crate) fn wish(&self, request: &GenerateRequest, chains: &mut Chains) -> Wish {
         let view = self.sync();
         let groups = view.serving(&request.model);
-        let held = held(&self.blocks, &view, &groups, request);
+        let held = held(&self.blocks, &view, &groups, request, chains);
         let hash = |session: &String| self.blocks.hasher().payload(session.as_bytes());
         Wish {
             groups,
@@ -324,6 +323,7 @@ impl Shared {
             prompt_tokens: u64::from(wish.prompt_tokens),
             overlap_tokens: u64::from(choice.overlap_tokens),
             predicted_tokens: u64::from(choice.predicted_tokens.max(choice.overlap_tokens)),
+            rule: choice.reason.word(),
         };
         let target = Arc::clone(&place.target);
         if request.delivery == Delivery::Whole {

@@ -10,8 +10,8 @@ use tito_engine_vllm::{VllmConfig, VllmConnector};
 use tito_fleet::{Blocks, Fleet, FleetConfig, FleetMetrics, Snapshot, State, Worker, Wrap};
 use tito_kv_index::IndexConfig;
 use tito_mock::{BuildError, MockConfig};
-use tito_policy::{BoardConfig, PolicyKind};
-use tito_router::{Route, RouteConfig, RouteMetrics, TargetLimit};
+use tito_policy::PolicyKind;
+use tito_router::{Route, RouteConfig, RouteMetrics};
 use tito_types::{Catalog, WorkerId};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -72,10 +72,9 @@ impl Cluster {
         let (snapshot, catalog) = (fleet.snapshot(), fleet.catalog());
         let draining = CancellationToken::new();
         let routing = RouteConfig {
-            board: BoardConfig::new(PolicyKind::Kv, 0),
-            target_limit: TargetLimit::Auto,
             queue_requests_max: admission.queue_requests_max,
             queue_timeout: admission.queue_timeout,
+            ..RouteConfig::new(PolicyKind::Kv, 0)
         };
         let routed = RouteMetrics::register(registry.sub_registry_with_prefix("router"));
         let admitted = AdmitMetrics::register(&mut registry);

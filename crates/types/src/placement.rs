@@ -13,4 +13,6 @@ pub struct Placement {
     pub overlap_tokens: u64,
     /// Leading prompt tokens that it was expected to hold once what was sent to it before has run.
     pub predicted_tokens: u64,
+    /// What decided: `pin`, `session`, `siblings` or `policy`.
+    pub rule: &'static str,
 }

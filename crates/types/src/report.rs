@@ -97,6 +97,8 @@ pub struct RouteReport {
     pub prompt_tokens: u64,
     /// The target it would go to; absent when it would wait or be refused.
     pub chosen: Option<(WorkerId, u32)>,
+    /// What decided: `pin`, `session`, `siblings` or `policy`; absent when none was chosen.
+    pub rule: Option<&'static str>,
     /// Why none was chosen.
     pub reason: Option<String>,
     /// Every target that serves the model.

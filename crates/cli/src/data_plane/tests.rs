@@ -3,8 +3,7 @@ use std::time::Duration;
 use prometheus_client::encoding::text::encode_registry;
 use tito_fleet::FleetMetrics;
 use tito_kv_index::IndexConfig;
-use tito_policy::{BoardConfig, PolicyKind};
-use tito_router::TargetLimit;
+use tito_policy::PolicyKind;
 
 use super::*;
 
@@ -18,12 +17,7 @@ fn every_family_of_the_data_plane_has_its_row_in_the_page() {
     let (_fleet, snapshot) = watch::channel(Arc::new(Snapshot::default()));
     let admission =
         AdmitConfig { in_flight_max: 1, queue_requests_max: 1, queue_timeout: Duration::from_secs(1) };
-    let routing = RouteConfig {
-        board: BoardConfig::new(PolicyKind::Kv, 0),
-        target_limit: TargetLimit::Off,
-        queue_requests_max: 1,
-        queue_timeout: Duration::from_secs(1),
-    };
+    let routing = RouteConfig::new(PolicyKind::Kv, 0);
     let blocks = Arc::new(Blocks::new(IndexConfig { bytes_max: 16 << 20 }, 0));
     blocks.register(registry.sub_registry_with_prefix("fleet"));
     data_plane(snapshot, blocks, routing, admission, CancellationToken::new(), &mut registry);

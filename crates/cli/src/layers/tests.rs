@@ -1,7 +1,5 @@
 use std::io::Write as _;
 
-use clap::value_parser;
-
 use super::*;
 
 fn command() -> Command {
@@ -10,6 +8,7 @@ fn command() -> Command {
         .arg(flag("config").value_parser(value_parser!(PathBuf)))
         .arg(flag("port").value_parser(value_parser!(u16)).default_value("8000"))
         .arg(flag("engine").action(ArgAction::Append))
+        .arg(flag("rule").value_parser(["best", "any"]).default_value("any"))
         .arg(Arg::new("strict").long("strict").action(ArgAction::SetTrue))
 }
 
@@ -60,14 +59,22 @@ fn every_bad_key_is_named_at_once() {
     check(
         "prot = 1\nstrict = 3\nport = [1]\nconfig = \"x\"",
         &[],
-        "FILE: unknown key `config`: keys are the long flags of tito serve; `port` takes one value, not a list; \
-         unknown key `prot`: keys are the long flags of tito serve; `strict` must be true or false",
+        "FILE: unknown key `config`: keys are the long flags of tito serve; FILE: `port` takes one value, not a list; \
+         FILE: unknown key `prot`: keys are the long flags of tito serve; FILE: `strict` must be true or false",
+    );
+    check("port = 70000", &[], "FILE: invalid value '70000' for '--port <port>': 70000 is not in 0..=65535");
+    check(
+        "port = 70000\nstrict = 3",
+        &["--rule", "worst"],
+        "FILE: `strict` must be true or false; FILE: invalid value '70000' for '--port <port>': 70000 is not in \
+         0..=65535; command line: invalid value 'worst' for '--rule <rule>' [possible values: best, any]",
     );
     check(
         "port = 70000",
-        &[],
-        "FILE: error: invalid value '70000' for '--port <port>': 70000 is not in 0..=65535",
+        &["--port", "x"],
+        "command line: invalid value 'x' for '--port <port>': invalid digit found in string",
     );
+    check("strict = 3", &["--nonsense"], "error: unexpected argument '--nonsense' found");
     check("[port]\nx = 1", &[], "FILE: `port` must be a string, a number or a boolean");
     check("port = ", &[], "FILE is not TOML: TOML parse error at line 1, column 8");
 }

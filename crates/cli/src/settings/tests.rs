@@ -1,4 +1,5 @@
 use clap::FromArgMatches as _;
+use tito_policy::PolicyKind;
 
 use super::*;
 
@@ -94,6 +95,15 @@ fn orders_need_a_key_unless_nobody_else_can_give_any() {
     let missing = "--control-key-file: control: key file no-such-file: cannot be read: \
                    No such file or directory (os error 2)";
     check(&["--control-port", "0", "--control-key-file", "no-such-file"], missing);
+}
+
+#[test]
+fn routing_without_flags_is_the_documented_default() {
+    let found = routing(&parse(&["--engine", "vllm://a:1"]));
+    assert_eq!(found, RouteConfig::new(PolicyKind::Kv, found.board.seed));
+    let other = routing(&parse(&["--policy", "random", "--max-queued", "1"]));
+    let expected = RouteConfig::new(PolicyKind::Random, other.board.seed);
+    assert_eq!(other, RouteConfig { queue_requests_max: 1, ..expected });
 }
 
 #[test]

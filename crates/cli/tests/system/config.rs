@@ -182,6 +182,33 @@ async fn every_mistake_is_reported_at_once() {
 }
 
 #[tokio::test]
+async fn every_bad_value_is_told_at_once_with_the_place_it_came_from() {
+    let (_folder, path) = file("policy = \"best\"\nbody-limit = \"1MB\"\nnonsense = 1\n");
+    let flags = ["--max-in-flight", "0", "--port", "70000", "--queue-timeout", "1s", "--config", &path];
+    let env = [("TITO_MAX_QUEUED", "many"), ("TITO_STRICT", "perhaps"), ("TITO_QUEUE_TIMEOUT", "5 parsecs")];
+    for command in ["serve", "check"] {
+        let ran = run(&[&[command], &ENGINE[..], &flags].concat(), &env).await;
+        assert_eq!((ran.code, ran.stdout.as_str()), (USAGE, ""), "{ran:?}");
+        let told: Vec<&str> = ran.stderr.lines().filter(|line| !line.contains("tito --help")).collect();
+        let expected = [
+            ("nonsense", path.as_str()),
+            ("--max-in-flight", "command line"),
+            ("--max-queued", "environment"),
+            ("--port", "command line"),
+            ("--body-limit", &path),
+            ("--policy", &path),
+            ("--strict", "environment"),
+        ];
+        assert_eq!(told.len(), expected.len(), "{ran:?}");
+        for (setting, place) in expected {
+            let start = format!("tito: {place}: ");
+            let found = told.iter().any(|line| line.starts_with(&start) && line.contains(setting));
+            assert!(found, "{setting} of {place}: {ran:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn settings_of_one_pair_may_come_from_two_places() {
     let (folder, config) = file("tls-cert = \"no-such-cert\"\n");
     let key = folder.path().join("no-such-key");

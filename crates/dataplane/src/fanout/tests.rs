@@ -42,8 +42,14 @@ struct Placed(Fake);
 impl Engine for Placed {
     async fn generate(&self, request: GenerateRequest) -> Result<TokenStream, EngineError> {
         let worker = WorkerId::new(&request.sampling.seed.unwrap_or(0).to_string());
-        let place =
-            Placement { worker, rank: None, prompt_tokens: 1, overlap_tokens: 0, predicted_tokens: 0 };
+        let place = Placement {
+            worker,
+            rank: None,
+            prompt_tokens: 1,
+            overlap_tokens: 0,
+            predicted_tokens: 0,
+            rule: "policy",
+        };
         Ok(self.0.generate(request).await?.placed(place))
     }
 }

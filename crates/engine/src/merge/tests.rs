@@ -58,7 +58,14 @@ async fn one_failing_part_drops_the_others() {
 
 fn at(worker: &str) -> Placement {
     let worker = WorkerId::new(worker);
-    Placement { worker, rank: Some(0), prompt_tokens: 3, overlap_tokens: 2, predicted_tokens: 2 }
+    Placement {
+        worker,
+        rank: Some(0),
+        prompt_tokens: 3,
+        overlap_tokens: 2,
+        predicted_tokens: 2,
+        rule: "policy",
+    }
 }
 
 fn workers(tokens: &TokenStream) -> Vec<String> {

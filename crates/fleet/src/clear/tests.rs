@@ -66,6 +66,28 @@ fn a_reset_that_we_command_counts_at_once_and_once() {
     check(&[Stored(10), Begin, Stored(30)], &[(10, 3), (30, 3)]);
 }
 
+/// No engine is known that does: it would otherwise be believed nothing until its next reset.
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_never_says_it_is_believed_again_after_a_while() {
+    let bench = Bench::new(ON, 16 << 20);
+    let target = &bench.targets[0];
+    target.apply(&bench.blocks, KvNews::Complete);
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    target.cleared(&bench.blocks, target.clears());
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    for first in [10, 30] {
+        bench.store(0, first, 3);
+        tokio::time::advance(Duration::from_secs(16)).await;
+    }
+    assert_eq!((target.report().state, bench.found(30, 3).len()), ("complete", 0), "it may still come");
+    bench.store(0, 50, 3);
+    bench.store(0, 70, 3);
+    let report = target.report();
+    let reason = "it never said that it dropped its blocks at our command";
+    assert_eq!((report.state, report.reason.as_deref()), ("partial", Some(reason)));
+    assert_eq!((bench.found(50, 3).len(), bench.found(70, 3).len()), (0, 1));
+}
+
 #[test]
 fn a_rank_that_was_cleared_is_known_whole_and_a_closed_one_stays_closed() {
     let bench = Bench::new(ON, 16 << 20);

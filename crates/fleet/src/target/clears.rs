@@ -1,11 +1,20 @@
 //! The words of an engine about a rank's blocks being gone, and those that it owes.
 
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How long an engine that goes on storing may leave out a word that it owes. vLLM says it before it stores anything.
+const WORD_WITHIN: Duration = Duration::from_secs(30);
+
 /// How often it said so, and how often it still has to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Clears {
     told: u64,
     /// It dropped its blocks at our command, and says so with its next step only.
     owed: u64,
+    /// When it first stored something while it owed a word.
+    storing_since: Option<Instant>,
 }
 
 impl Clears {
@@ -14,9 +23,16 @@ impl Clears {
         self.owed > 0
     }
 
+    /// It stores something while it owes a word. True when it has done so for too long: the word will not come.
+    pub(super) fn overdue(&mut self, now: Instant) -> bool {
+        let since = *self.storing_since.get_or_insert(now);
+        now.duration_since(since) > WORD_WITHIN
+    }
+
     /// It said so. False when that is the word for a command, which was booked when it was given.
     pub(super) fn tell(&mut self) -> bool {
         self.told += 1;
+        self.storing_since = None;
         let owed = self.owed.checked_sub(1);
         self.owed = owed.unwrap_or(0);
         owed.is_none()
@@ -30,8 +46,9 @@ impl Clears {
         owes
     }
 
-    /// A word may be among what was missed: none is waited for.
+    /// None is waited for any more.
     pub(super) fn forgive(&mut self) {
         self.owed = 0;
+        self.storing_since = None;
     }
 }

@@ -1,5 +1,5 @@
 use prometheus_client::registry::Registry;
-use tito_kv_index::{IndexConfig, Prompt, PromptChain};
+use tito_kv_index::{IndexConfig, Prompt};
 use tito_types::{Capabilities, EngineHash, Identity, Media, ModelInfo, Parallelism, StoredBlocks};
 
 use super::*;
@@ -64,9 +64,9 @@ impl Bench {
         let tokens: Vec<u32> = (first..first + 4 * count).collect();
         let prompt =
             Prompt { tokens: &tokens, media: &Media::None, adapter: None, salt: None, block_tokens: 4 };
-        let mut chain = PromptChain::new(self.blocks.hasher(), prompt);
         let mut found = Vec::new();
-        self.blocks.find(chain.all(), |target, leading| found.push((target, leading)));
+        self.blocks
+            .find(&prompt.chain(self.blocks.hasher()), |target, leading| found.push((target, leading)));
         found
     }
 

@@ -36,11 +36,11 @@ pub struct MediaCache {
 
 /// What a cache holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct MediaCacheStats {
+pub(crate) struct MediaCacheStats {
     /// Payloads.
-    pub entries: usize,
+    pub(crate) entries: usize,
     /// Payloads, names and what each entry costs besides (bytes).
-    pub bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 type Key = (Scope, Modality, Arc<str>);
@@ -67,7 +67,7 @@ impl MediaCache {
     }
 
     /// What it holds now.
-    pub fn stats(&self) -> MediaCacheStats {
+    pub(crate) fn stats(&self) -> MediaCacheStats {
         self.with(|entries| MediaCacheStats { entries: entries.by_key.len(), bytes: entries.bytes })
     }
 

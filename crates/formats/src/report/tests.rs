@@ -110,11 +110,13 @@ fn a_route_is_told_with_every_candidate() {
         policy: "kv".to_owned(),
         prompt_tokens: 100,
         chosen: Some((WorkerId::new("a"), 0)),
+        rule: Some("session"),
         reason: None,
         candidates: vec![candidate("a", 36.5, None), candidate("b", f64::INFINITY, Some("full"))],
     };
     let waits = RouteReport {
         chosen: None,
+        rule: None,
         reason: Some("every target is full".to_owned()),
         candidates: Vec::new(),
         ..chosen.clone()
@@ -123,10 +125,10 @@ fn a_route_is_told_with_every_candidate() {
         &route_body(&[chosen, waits]),
         &expect![[r#"
             {"routes":[
-            {"policy":"kv","prompt_tokens":100,"chosen":{"worker":"a","rank":0},"reason":null,"candidates":[
+            {"policy":"kv","prompt_tokens":100,"chosen":{"worker":"a","rank":0},"rule":"session","reason":null,"candidates":[
             {"worker":"a","rank":0,"overlap_tokens":64,"predicted_tokens":96,"load":{"in_flight":0,"prefill_tokens":0,"decode_tokens":0,"other_requests":null,"other_tokens":null},"cost":36.5,"excluded":null},
             {"worker":"b","rank":0,"overlap_tokens":64,"predicted_tokens":96,"load":{"in_flight":0,"prefill_tokens":0,"decode_tokens":0,"other_requests":null,"other_tokens":null},"cost":null,"excluded":"full"}]},
-            {"policy":"kv","prompt_tokens":100,"chosen":null,"reason":"every target is full","candidates":[]}]}
+            {"policy":"kv","prompt_tokens":100,"chosen":null,"rule":null,"reason":"every target is full","candidates":[]}]}
         "#]],
     );
 }

@@ -115,7 +115,7 @@ const GENERATE_ONLY: &[(&str, &str, Change)] = &[
         |r| {
             r.media = Media::Features(Arc::new([MediaFeatures {
                 modality: Modality::Audio,
-                identifier: crate::media_identifier(Modality::Audio, &[0, 1]).into(),
+                identifier: crate::media::media_identifier(Modality::Audio, &[0, 1]).into(),
                 offset: 1,
                 length: 2,
                 is_embed: None,

@@ -5,7 +5,7 @@ use super::*;
 
 fn at(worker: &str, rank: Option<u32>) -> Placement {
     let worker = WorkerId::new(worker);
-    Placement { worker, rank, prompt_tokens: 100, overlap_tokens: 64, predicted_tokens: 96 }
+    Placement { worker, rank, prompt_tokens: 100, overlap_tokens: 64, predicted_tokens: 96, rule: "policy" }
 }
 
 fn silent() -> TokenStream {
@@ -27,10 +27,16 @@ fn a_place_is_spelled_in_one_line() {
     check(&[], None);
     check(&[None, None], None);
     let a = at("10.0.0.5:50051", Some(3));
-    check(&[Some(a.clone())], Some("worker=10.0.0.5:50051; rank=3; overlap=64; predicted=96"));
-    check(&[Some(at("b", None))], Some("worker=b; overlap=64; predicted=96"));
-    check(&[None, Some(at("b", Some(0)))], Some("waiting, worker=b; rank=0; overlap=64; predicted=96"));
-    check(&[Some(at("a b;c,d\u{e9}\n", None))], Some("worker=a?b?c?d??; overlap=64; predicted=96"));
+    check(&[Some(a.clone())], Some("worker=10.0.0.5:50051; rank=3; overlap=64; predicted=96; rule=policy"));
+    check(&[Some(at("b", None))], Some("worker=b; overlap=64; predicted=96; rule=policy"));
+    check(
+        &[None, Some(at("b", Some(0)))],
+        Some("waiting, worker=b; rank=0; overlap=64; predicted=96; rule=policy"),
+    );
+    check(
+        &[Some(at("a b;c,d\u{e9}\n", None))],
+        Some("worker=a?b?c?d??; overlap=64; predicted=96; rule=policy"),
+    );
 }
 
 #[test]

@@ -58,7 +58,8 @@ impl<E: Engine> Engine for Placed<E> {
     async fn generate(&self, request: GenerateRequest) -> Result<TokenStream, EngineError> {
         let (worker, rank) = (WorkerId::new(&format!("w{}", request.prompt[0])), request.rank);
         let prompt_tokens = request.prompt.len() as u64;
-        let place = Placement { worker, rank, prompt_tokens, overlap_tokens: 16, predicted_tokens: 32 };
+        let place =
+            Placement { worker, rank, prompt_tokens, overlap_tokens: 16, predicted_tokens: 32, rule: "pin" };
         Ok(self.0.generate(request).await?.placed(place))
     }
 }

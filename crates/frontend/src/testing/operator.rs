@@ -67,6 +67,7 @@ impl Operator for ToyOperator {
         RouteReport {
             policy: "toy".to_owned(),
             prompt_tokens: request.prompt.len() as u64,
+            rule: chosen.is_some().then_some("pin"),
             chosen,
             reason,
             candidates: vec![candidate],

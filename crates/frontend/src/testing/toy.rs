@@ -1,10 +1,9 @@
 use serde_json::{Value, json};
+use tito_engine::fake;
 use tito_formats::{
     BindContext, Bound, Exchange, Format, NotMigratable, Refusal, RefusalKind, Segments, Usage,
 };
-use tito_types::{
-    Delivery, Delta, EngineError, GenerateRequest, KvOptions, Outputs, RequestId, Sampling, Stopping,
-};
+use tito_types::{Delivery, Delta, EngineError, GenerateRequest, RequestId};
 
 /// A format small enough to see through: `{"prompts": [[1, 2]], "stream": false, "request_id": …, "ignored": […]}`.
 pub(crate) struct Toy;
@@ -66,20 +65,11 @@ fn request(
     Ok(GenerateRequest {
         id: id.clone(),
         model: context.catalog.models[0].names[0].clone(),
-        prompt: tokens.into(),
-        media: tito_types::Media::None,
-        n: 1,
-        sampling: Sampling::default(),
-        stopping: Stopping::default(),
-        native_sampling: None,
-        outputs: Outputs::default(),
-        kv: KvOptions::default(),
-        priority: 0,
         session: context.session.map(str::to_owned),
         rank: context.rank,
         worker: context.worker.cloned(),
-        reasoning: None,
         delivery: if stream { Delivery::Deltas } else { Delivery::Whole },
+        ..fake::request(&tokens)
     })
 }
 

@@ -45,6 +45,7 @@ async fn a_dry_run_tells_where_each_prompt_would_go_and_sends_nothing() {
     let routes = json_of(reply).await["routes"].clone();
     assert_eq!(routes.as_array().unwrap().len(), 2);
     assert_eq!(routes[0]["chosen"], json!({"worker": "w", "rank": 3}));
+    assert_eq!(routes[0]["rule"], "pin");
     assert_eq!((&routes[0]["prompt_tokens"], &routes[1]["prompt_tokens"]), (&json!(2), &json!(1)));
     assert!(engine.seen().is_empty());
     let text = metrics_text(&setup.registry);
@@ -74,7 +75,7 @@ async fn a_dry_run_refuses_what_the_route_refuses() {
 #[tokio::test]
 async fn only_a_client_that_asks_is_told_where_its_request_was_sent() {
     let setup = setup(Placed(quick())).await;
-    let told = "worker=w5; rank=1; overlap=16; predicted=32";
+    let told = "worker=w5; rank=1; overlap=16; predicted=32; rule=pin";
     for stream in [false, true] {
         let body = format!(r#"{{"prompts":[[5]],"stream":{stream}}}"#);
         for (explain, expected) in [(None, None), (Some("0"), None), (Some("1"), Some(told))] {
@@ -96,7 +97,8 @@ async fn a_reply_to_several_prompts_names_them_all() {
     let setup = setup(Placed(quick())).await;
     let body = r#"{"prompts":[[1],[2],[3]]}"#;
     let reply = setup.ask(ask(GENERATE, body, &[("x-tito-explain", "1")])).await;
-    let all = [1, 2, 3].map(|worker| format!("worker=w{worker}; overlap=16; predicted=32")).join(", ");
+    let all =
+        [1, 2, 3].map(|worker| format!("worker=w{worker}; overlap=16; predicted=32; rule=pin")).join(", ");
     assert_eq!(reply.headers()["x-tito-route"], all.as_str());
 }
 
@@ -108,7 +110,7 @@ async fn a_request_that_failed_after_it_was_sent_says_where() {
     let setup = setup(Placed(engine)).await;
     let reply = setup.ask(ask(GENERATE, r#"{"prompts":[[4]]}"#, &[("x-tito-explain", "1")])).await;
     assert_eq!(reply.status(), 502);
-    assert_eq!(reply.headers()["x-tito-route"], "worker=w4; overlap=16; predicted=32");
+    assert_eq!(reply.headers()["x-tito-route"], "worker=w4; overlap=16; predicted=32; rule=pin");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 use tito_types::{Media, MediaFeatures, MediaInBlock, Modality};
 
 use super::*;
-use crate::{IndexConfig, Prompt, PromptChain};
+use crate::{IndexConfig, Prompt};
 
 mod model;
 
@@ -34,8 +34,7 @@ impl Bench {
         let adapter = adapter.map(|name| (name, self.table.generations().of(name)));
         let block_tokens = self.table.block_tokens();
         let prompt = Prompt { tokens, media, adapter, salt, block_tokens };
-        let mut chain = PromptChain::new(&self.hasher, prompt);
-        let TierOverlap { gpu, cpu, storage } = self.table.overlap(&self.index, chain.all());
+        let TierOverlap { gpu, cpu, storage } = self.table.overlap(&self.index, &prompt.chain(&self.hasher));
         [gpu, cpu, storage]
     }
 

@@ -193,7 +193,7 @@ fn expand(
         let token = token_of(*modality, multimodal);
         let from = &mut next_of[*modality as usize];
         let Some(position) = prompt[*from..].iter().position(|id| *id == token) else {
-            return Err(Status::internal("the prompt has fewer placeholders than media"));
+            return Err(unusable(&format!("placeholder token {token} was not found for every item")));
         };
         let position = *from + position;
         *from = position + 1;
@@ -231,7 +231,7 @@ fn identifier_of(modality: Modality, content: &Content<'_>, uuid: &str) -> Check
     let known = SIGNATURES.iter().any(|signature| bytes.starts_with(signature));
     let boxed = bytes.get(4..8) == Some(b"ftyp");
     if !(known || boxed || matches!(content, Content::Url(_))) {
-        return Err(Status::internal("the media could not be decoded"));
+        return Err(unusable(&format!("{} decode error: the format is not known", name_of(modality))));
     }
     if !uuid.is_empty() {
         return Ok(uuid.into());
@@ -246,8 +246,20 @@ fn identifier_of(modality: Modality, content: &Content<'_>, uuid: &str) -> Check
 }
 
 fn decoded(uri: &str) -> Checked<Vec<u8>> {
-    let payload = uri.split_once(',').and_then(|(head, payload)| {
-        head.ends_with(";base64").then(|| STANDARD.decode(payload).ok()).flatten()
-    });
-    payload.ok_or_else(|| Status::internal("the data URI could not be decoded"))
+    let payload = uri.split_once(";base64,").map(|(_, payload)| payload);
+    let payload = payload.ok_or_else(|| unusable("data URL parse error: no payload in base64"))?;
+    STANDARD.decode(payload).map_err(|error| unusable(&format!("base64 decode error: {error}")))
+}
+
+/// What is wrong with raw media is found after the checks of the request, and is no INVALID_ARGUMENT.
+fn unusable(words: &str) -> Status {
+    Status::internal(format!("multimodal preprocessing error: {words}"))
+}
+
+fn name_of(modality: Modality) -> &'static str {
+    match modality {
+        Modality::Video => "video",
+        Modality::Audio => "audio",
+        Modality::Image | Modality::Unspecified => "image",
+    }
 }

@@ -297,7 +297,7 @@ async fn a_small_buffer_forgets_the_oldest_batches() {
 }
 
 #[tokio::test]
-async fn a_reset_waits_for_its_blocks_and_for_the_next_stored_one() {
+async fn a_reset_waits_for_its_blocks_and_is_told_with_the_next_step() {
     let mock = Running::start(config()).await;
     let mut client = mock.inference().await;
     generate_on(&mut client, 0, 1).await;

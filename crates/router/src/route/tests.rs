@@ -3,7 +3,7 @@ use tito_engine::fake::{self, Fake, FakeControl, Script, last, tokens};
 use tito_engine::{BoxEngine, Control};
 use tito_fleet::{FleetMetrics, State, Target, Worker};
 use tito_kv_index::IndexConfig;
-use tito_policy::{BoardConfig, PolicyKind};
+use tito_policy::PolicyKind;
 use tito_types::{
     BlockExtras, Capabilities, EngineHash, EngineInfo, Identity, KvEvent, KvNews, KvSupport, Media,
     MediaFeatures, MediaInBlock, Modality, ModelInfo, Parallelism, StoredBlocks, Tier,
@@ -17,6 +17,7 @@ mod blocks;
 mod clear;
 mod line;
 mod load;
+mod rules;
 
 /// Tokens per block of every engine here.
 const BLOCK: u32 = 4;
@@ -54,10 +55,10 @@ impl Bench {
         let workers = engines.iter().zip(names).map(worker).collect();
         let (sender, fleet) = watch::channel(Arc::new(Snapshot { workers }));
         let config = RouteConfig {
-            board: BoardConfig::new(policy, 1),
             target_limit: limit,
             queue_requests_max: 2,
             queue_timeout: Duration::from_secs(5),
+            ..RouteConfig::new(policy, 1)
         };
         let metrics = RouteMetrics::register(&mut registry);
         let route = Route::new(fleet, Arc::clone(&blocks), config, metrics);

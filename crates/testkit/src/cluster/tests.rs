@@ -1,7 +1,5 @@
-use tito_engine::Engine;
-use tito_types::{
-    Delivery, EngineError, FinishReason, GenerateRequest, KvOptions, Outputs, RequestId, Sampling, Stopping,
-};
+use tito_engine::{Engine, fake};
+use tito_types::{EngineError, FinishReason, GenerateRequest, Sampling, Stopping};
 
 use super::*;
 
@@ -11,22 +9,11 @@ fn admission() -> AdmitConfig {
 
 fn request(n: u32) -> GenerateRequest {
     GenerateRequest {
-        id: RequestId::parse("r").expect("valid"),
         model: "mock".to_owned(),
-        prompt: Arc::from([1, 2, 3]),
-        media: tito_types::Media::None,
         n,
         sampling: Sampling { temperature: Some(0.0), ..Sampling::default() },
         stopping: Stopping { max_tokens: Some(5), ignore_eos: true, ..Stopping::default() },
-        native_sampling: None,
-        outputs: Outputs::default(),
-        kv: KvOptions::default(),
-        priority: 0,
-        session: None,
-        rank: None,
-        worker: None,
-        reasoning: None,
-        delivery: Delivery::Deltas,
+        ..fake::request(&[1, 2, 3])
     }
 }
 

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
+use tito_engine::fake;
 use tito_fleet::{Blocks, Target};
-use tito_kv_index::{Prompt, PromptChain};
-use tito_types::{
-    Delivery, KvOptions, Media, MediaFeatures, Modality, Outputs, RequestId, Sampling, Stopping,
-};
+use tito_kv_index::Prompt;
+use tito_types::{Delivery, KvOptions, Media, MediaFeatures, Modality, Sampling, Stopping};
 use vllm_proto::generate_request::Prompt as Asked;
 use vllm_proto::media_item::Source;
 use vllm_proto::{
@@ -68,22 +67,13 @@ impl Ask {
     /// The same for the layers that route it.
     pub(crate) fn routed(&self, delivery: Delivery) -> tito_types::GenerateRequest {
         tito_types::GenerateRequest {
-            id: RequestId::parse("r").unwrap(),
             model: self.adapter.unwrap_or("mock").to_owned(),
-            prompt: self.tokens.as_slice().into(),
             media: self.known_media(),
-            n: 1,
             sampling: Sampling { temperature: Some(0.0), ..Sampling::default() },
             stopping: Stopping { max_tokens: Some(self.output), ignore_eos: true, ..Stopping::default() },
-            native_sampling: None,
-            outputs: Outputs::default(),
             kv: KvOptions { cache_salt: self.salt.map(str::to_owned), ..KvOptions::default() },
-            priority: 0,
-            session: None,
-            rank: None,
-            worker: None,
-            reasoning: None,
             delivery,
+            ..fake::request(&self.tokens)
         }
     }
 
@@ -104,7 +94,7 @@ impl Ask {
             salt: self.salt,
             block_tokens: target.block_tokens(),
         };
-        PromptChain::new(blocks.hasher(), prompt).all().to_vec()
+        prompt.chain(blocks.hasher())
     }
 
     /// The same prompt with what the engine answered behind it: the next turn's beginning.

@@ -1,6 +1,6 @@
 //! Media that cannot be used: each is blamed by its path, and no engine hears of it.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Expected, ROUTES, Route, Stage};
 use crate::harness::{Call, MockEngine, Serve, assert_envelope};
@@ -202,6 +202,46 @@ async fn every_mistake_about_media_is_blamed_by_its_path_and_reaches_no_engine()
     }
     assert!(stage.engine.journal().await.is_empty());
     stage.assert_unhurt("all of them").await;
+}
+
+#[tokio::test]
+async fn media_that_the_engine_cannot_use_are_the_clients_mistake_and_its_own_failures_are_not() {
+    let engine = MockEngine::start(&["--multimodal"]).await;
+    let serve = Serve::ready(&[&engine.url()], &[]).await;
+    let url = |url: &str| wrong("content_parts[].url", format!("\"{url}\""), "content_parts");
+    let mistakes = [
+        (url("data:image/png;base64,bm9wZQ=="), "image decode error"),
+        (url("data:image/png;base64,@@@@"), "base64 decode error"),
+        (url("data:image/png"), "data URL parse error"),
+        (
+            wrong("content_parts[].type", "\"audio_url\"", "content_parts"),
+            "placeholder token 1008 was not found for every item",
+        ),
+    ];
+    let ask = async |mistake: &Mistake, stream| {
+        let call = Call::post(serve.address, ROUTE.path, &Value::Null).body(bytes(stream, mistake));
+        let reply = call.send().await;
+        let error = assert_envelope(mistake.param, &reply);
+        (reply, error)
+    };
+    for (mistake, kind) in &mistakes {
+        for stream in [false, true] {
+            let (reply, error) = ask(mistake, stream).await;
+            let found = (reply.status, error["code"].as_str(), error["param"].as_str());
+            assert_eq!(found, (400, Some("invalid_value"), Some(mistake.param)), "{error}");
+            let message = format!("content_parts cannot be used by the engine: {kind}");
+            assert_eq!(error["message"], message.as_str());
+        }
+    }
+    serve.assert_serves("unhurt").await;
+    serve.process.logged("image decode error: the format is not known").await;
+
+    engine.fault(&json!({ "kind": "error", "message": "engine failed during generation" })).await;
+    for stream in [false, true] {
+        let fine = wrong("content_parts[].uuid", "\"cat\"", "content_parts");
+        let (reply, error) = ask(&fine, stream).await;
+        assert_eq!((reply.status, error["code"].as_str()), (502, Some("worker_failed")), "{error}");
+    }
 }
 
 #[tokio::test]

@@ -4,8 +4,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tito_types::{Delta, Media, MediaFeatures, Modality};
 
+use crate::media::media_identifier;
 use crate::testing::{bind, catalog, context, end, events, fold, outcome, prompt, stream};
-use crate::{BindContext, Bound, Format, MediaCache, Refusal, Scope, VllmGenerate, media_identifier};
+use crate::{BindContext, Bound, Format, MediaCache, Refusal, Scope, VllmGenerate};
 
 /// A body with a prompt of ten tokens.
 fn body(features: &str) -> String {

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use tito_types::{BlockExtras, Media, MediaFeatures, MediaInBlock, Modality, RawMedia};
 
 use super::{hasher, ids};
-use crate::{Prompt, PromptChain, cached_tokens_max};
+use crate::{Prompt, cached_tokens_max};
 
 const BLOCK: u32 = 4;
 
@@ -45,9 +45,9 @@ fn event_hashes(tokens: &[u32], extras: &[&[(&str, i64)]]) -> Vec<u64> {
 #[track_caller]
 fn check(items: &[(&str, u32, u32)], extras: [&[(&str, i64)]; 4], exact: usize) {
     let (hasher, tokens, media) = (hasher(), ids(1, 18), features(items));
-    let mut chain = PromptChain::new(&hasher, prompt(&tokens, &media));
-    assert_eq!((4, exact), (chain.full_blocks(), chain.exact_blocks()));
-    assert_eq!(event_hashes(&tokens, &extras), chain.all());
+    let prompt = prompt(&tokens, &media);
+    assert_eq!(exact, prompt.exact_blocks());
+    assert_eq!(event_hashes(&tokens, &extras), prompt.chain(&hasher));
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn distinct_images_in_one_layout_part_where_the_image_begins() {
     let (hasher, tokens) = (hasher(), ids(2, 32));
     let of = |identifier| {
         let media = features(&[(identifier, 9, 4)]);
-        PromptChain::new(&hasher, prompt(&tokens, &media)).all().to_vec()
+        prompt(&tokens, &media).chain(&hasher)
     };
     let (first, second) = (of("a"), of("b"));
     assert_eq!(first, of("a"));
@@ -86,9 +86,9 @@ fn distinct_images_in_one_layout_part_where_the_image_begins() {
 #[test]
 fn raw_media_match_nothing() {
     let (hasher, tokens, media) = (hasher(), ids(3, 40), raw());
-    let mut chain = PromptChain::new(&hasher, prompt(&tokens, &media));
-    assert_eq!((0, 0), (chain.full_blocks(), chain.exact_blocks()));
-    assert!(chain.all().is_empty());
+    let prompt = prompt(&tokens, &media);
+    assert_eq!(0, prompt.exact_blocks());
+    assert!(prompt.chain(&hasher).is_empty());
 }
 
 #[test]
@@ -102,49 +102,12 @@ fn namespaces_share_no_block() {
         Prompt { adapter: Some(("s", 1)), ..base },
         Prompt { block_tokens: 2, ..base },
     ];
-    let mut hashes: Vec<u64> =
-        all.iter().flat_map(|&one| PromptChain::new(&hasher, one).all().to_vec()).collect();
+    let mut hashes: Vec<u64> = all.iter().flat_map(|one| one.chain(&hasher)).collect();
     let count = hashes.len();
     hashes.sort_unstable();
     hashes.dedup();
     assert_eq!(count, hashes.len());
-    assert!(PromptChain::new(&hasher, Prompt { block_tokens: 0, ..base }).all().is_empty());
-}
-
-#[test]
-fn hashing_stops_where_the_caller_does_and_goes_on_from_there() {
-    let (hasher, tokens, media) = (hasher(), ids(5, 90), features(&[("a", 21, 9), ("b", 60, 1)]));
-    let whole = PromptChain::new(&hasher, prompt(&tokens, &media)).all().to_vec();
-    let mut chain = PromptChain::new(&hasher, prompt(&tokens, &media));
-    for blocks in [0, 1, 1, 4, 6, 9, 22, 100] {
-        assert_eq!(whole[..blocks.min(22)], *chain.first(blocks));
-    }
-    assert_eq!(whole[..3], *chain.first(3));
-    assert_eq!(whole, chain.into_hashes());
-}
-
-#[test]
-fn a_conversation_resumes_from_its_last_turn() {
-    let (hasher, tokens) = (hasher(), ids(6, 80));
-    let whole = PromptChain::new(&hasher, prompt(&tokens, &Media::None)).all().to_vec();
-    for turn in 0..=20 {
-        let mut next =
-            PromptChain::new(&hasher, prompt(&tokens, &Media::None)).resume(whole[..turn].to_vec());
-        assert_eq!(whole, next.all(), "after {turn}");
-    }
-    let shorter = PromptChain::new(&hasher, prompt(&tokens[..30], &Media::None)).resume(whole.clone());
-    assert_eq!(whole[..7], shorter.into_hashes());
-}
-
-#[test]
-fn a_prefix_that_does_not_belong_is_hashed_again() {
-    let (hasher, tokens) = (hasher(), ids(7, 80));
-    let other = PromptChain::new(&hasher, prompt(&ids(8, 80), &Media::None)).all().to_vec();
-    let whole = PromptChain::new(&hasher, prompt(&tokens, &Media::None)).all().to_vec();
-    assert_eq!(whole, PromptChain::new(&hasher, prompt(&tokens, &Media::None)).resume(other).all());
-    let salted = Prompt { salt: Some("s"), ..prompt(&tokens, &Media::None) };
-    let cold = PromptChain::new(&hasher, salted).all().to_vec();
-    assert_eq!(cold, PromptChain::new(&hasher, salted).resume(whole[..1].to_vec()).all());
+    assert!(Prompt { block_tokens: 0, ..base }.chain(&hasher).is_empty());
 }
 
 #[test]

@@ -110,6 +110,7 @@ fn what_vllm_refuses_is_refused() {
         ("is_embed", InvalidArgument, vec![features(|features| features.is_embed = vec![true])]),
         ("not an image", Internal, vec![item(Modality::Image, Source::RawBytes(b"nope".to_vec()))]),
         ("no base64", Internal, vec![item(Modality::Image, Source::DataUri("data:,x".to_owned()))]),
+        ("bad base64", Internal, vec![item(Modality::Image, Source::DataUri("data:;base64,@".to_owned()))]),
         ("no placeholder", Internal, vec![raw(Modality::Audio)]),
         ("a prompt that grows too long", InvalidArgument, vec![raw(Modality::Image); 6]),
         ("too many", InvalidArgument, vec![features(|_| {}); ITEMS_MAX + 1]),
@@ -121,6 +122,23 @@ fn what_vllm_refuses_is_refused() {
     ];
     for (what, code, media) in cases {
         assert_eq!(checked(&media), Err(code), "{what}");
+    }
+}
+
+#[test]
+fn raw_media_that_cannot_be_used_are_told_of_as_vllm_does() {
+    let uri = |uri: &str| item(Modality::Image, Source::DataUri(uri.to_owned()));
+    for (raw, expected) in [
+        (item(Modality::Image, Source::RawBytes(b"nope".to_vec())), "image decode error: "),
+        (uri("data:image/png;base64,bm9wZQ=="), "image decode error: "),
+        (uri("data:image/png;base64,@"), "base64 decode error: "),
+        (uri("data:image/png"), "data URL parse error: "),
+        (raw(Modality::Audio), "placeholder token 1008 was not found"),
+    ] {
+        let asked = Asked { media: &[raw], by_ids: true, truncated: false, max_model_len: 16 };
+        let status = check(&asked, vec![1006; 3], Some(&Multimodal::default())).unwrap_err();
+        let expected = format!("multimodal preprocessing error: {expected}");
+        assert!(status.message().starts_with(&expected), "{status:?}");
     }
 }
 

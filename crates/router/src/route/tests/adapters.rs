@@ -37,7 +37,7 @@ impl Bench {
 
     /// Under how many namespaces a prompt is looked up.
     fn lookups(&self, model: &str) -> usize {
-        let wish = self.route.shared.wish(&asked(model, &[1]));
+        let wish = self.route.shared.wish(&asked(model, &[1]), &mut Chains::default());
         wish.view.namespaces(&wish.groups, model).len()
     }
 }
@@ -119,8 +119,28 @@ fn a_refusal_by_a_view_that_is_not_the_latest_is_looked_at_again() {
             Chosen::Refused(_) => "refused",
         }
     };
-    let early = shared.wish(&asked);
+    let early = shared.wish(&asked, &mut Chains::default());
     bench.adapters(&[&[("ad", 1)]]);
-    let late = shared.wish(&asked);
+    let late = shared.wish(&asked, &mut Chains::default());
     assert_eq!((chosen(&early), chosen(&late)), ("look again", "a place"));
+}
+
+#[test]
+fn a_prompt_that_is_looked_up_again_is_hashed_again_only_where_its_blocks_are_others_now() {
+    let bench = Bench::new(&[answering(1), answering(2)]);
+    bench.adapters(&[&[("ad", 1)], &[("ad", 1)]]);
+    let (prompt, mut chains) = (asked("ad", &[1; 14]), Chains::default());
+    let mut look = || {
+        let held = bench.route.shared.wish(&prompt, &mut chains).held;
+        held.prefix.expect("three full blocks").chain
+    };
+    let first = look();
+    bench.target(0, 0).apply(&bench.blocks, KvNews::Complete);
+    assert!(Arc::ptr_eq(&first, &look()), "the same hashes, not equal ones");
+    // Both have loaded it again, so nothing is looked up as it was.
+    bench.adapters(&[&[("ad", 2)], &[("ad", 2)]]);
+    let second = look();
+    assert!(first.iter().zip(&*second).all(|(first, second)| first != second));
+    assert!(Arc::ptr_eq(&second, &look()));
+    assert_eq!(Arc::strong_count(&first), 1, "what cannot match any more is not kept");
 }
