@@ -12,6 +12,7 @@ mod demo;
 mod layers;
 mod mock;
 mod operator;
+mod plain_http;
 mod process;
 mod replay;
 mod serve;

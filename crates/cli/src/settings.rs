@@ -162,7 +162,10 @@ fn flag_of(error: &FrontendError, args: &ServeArgs) -> &'static str {
         FrontendError::Control(error) => match **error {
             FrontendError::Key { .. } => "control-key",
             FrontendError::Keys { .. } => "control-key-file",
-            _ => "control-port",
+            FrontendError::Listen(..)
+            | FrontendError::Control(_)
+            | FrontendError::Tls { .. }
+            | FrontendError::Path(_) => "control-port",
         },
         FrontendError::Key { .. } => "api-key",
         FrontendError::Keys { .. } => "api-key-file",

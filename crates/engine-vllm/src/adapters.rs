@@ -10,7 +10,7 @@ use tito_types::{Adapter, EngineInfo, WorkerId};
 use tokio::time::{sleep, timeout};
 use tonic::transport::Channel;
 use tonic::{Code, Response, Status};
-use tracing::warn;
+use tracing::{info, warn};
 use vllm_proto::control_client::ControlClient;
 use vllm_proto::{ListLorasRequest, ListLorasResponse, LoraAdapter};
 
@@ -75,7 +75,9 @@ impl Look {
             sleep(LOOK_EVERY).await;
             let problem = match timeout(self.answer_within, ask(&self.control)).await {
                 Ok(Ok(answer)) => {
-                    self.failing = false;
+                    if std::mem::take(&mut self.failing) {
+                        info!(worker = %self.worker, "ListLoras answers again");
+                    }
                     let adapters = listed(answer.into_inner(), &self.served);
                     if adapters != self.now {
                         self.now.clone_from(&adapters);

@@ -221,4 +221,4 @@ fn lost(mut watched: Streaming<HealthCheckResponse>) -> Lost {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

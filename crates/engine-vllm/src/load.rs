@@ -18,12 +18,14 @@ use tito_types::{EngineLoad, WorkerId};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout};
-use tracing::warn;
+use tracing::{info, warn};
 
 use crate::MetricsAddress;
 
 pub(crate) mod text;
 
+/// An answer that takes longer tells of too long ago: what is told holds for a few [`LOAD_EVERY`] only.
+const ANSWER_WITHIN_MAX: Duration = Duration::from_secs(2);
 /// Largest answer that is read, in bytes: vLLM 0.32 says some 20 KiB per rank.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
@@ -79,30 +81,40 @@ impl Look {
         let asked = async {
             let stream = open().await.map_err(|error| error.to_string())?;
             let answer = get(stream, &self.address).await?;
-            let loads = text::loads(&answer, self.ranks.clone());
-            if loads.is_empty() { Err(self.nothing_told()) } else { Ok(loads) }
+            Ok(text::loads(&answer, self.ranks.clone()))
         };
-        let answered = timeout(self.answer_within, asked).await;
-        let problem = match answered {
+        let limit = self.answer_within.min(ANSWER_WITHIN_MAX);
+        let (loads, problem) = match timeout(limit, asked).await {
             Ok(Ok(loads)) => {
-                self.failing = false;
-                return loads;
+                let problem = self.left_out(&loads);
+                (loads, problem)
             }
-            Ok(Err(problem)) => problem,
-            Err(_) => format!("no answer within {:?}", self.answer_within),
+            Ok(Err(problem)) => (Vec::new(), Some(problem)),
+            Err(_) => (Vec::new(), Some(format!("no answer within {limit:?}"))),
         };
-        if !self.failing {
-            self.failing = true;
-            let MetricsAddress { authority, path } = &self.address;
-            let metrics = format!("http://{authority}{path}");
-            warn!(worker = %self.worker, metrics, problem, "the engine's load is not known: the ledger counts alone");
-        }
-        Vec::new()
+        self.log(problem);
+        loads
     }
 
-    fn nothing_told(&self) -> String {
-        let Range { start, end } = self.ranks;
-        format!("it tells no load of ranks {start} to {}", end.saturating_sub(1))
+    /// Which ranks it says nothing of.
+    fn left_out(&self, loads: &[EngineLoad]) -> Option<String> {
+        let told = |rank: &u32| loads.iter().any(|load| load.rank == *rank);
+        let left_out = self.ranks.clone().find(|rank| !told(rank))?;
+        Some(format!("it tells nothing of rank {left_out}"))
+    }
+
+    /// One line when it begins to fail, and one when it no longer does.
+    fn log(&mut self, problem: Option<String>) {
+        let MetricsAddress { authority, path } = &self.address;
+        let (worker, metrics) = (&self.worker, format!("http://{authority}{path}"));
+        match problem {
+            Some(problem) if !self.failing => {
+                warn!(%worker, metrics, problem, "the engine's load is not known: the ledger counts alone");
+            }
+            None if self.failing => info!(%worker, metrics, "the engine's load is known again"),
+            Some(_) | None => return,
+        }
+        self.failing = !self.failing;
     }
 }
 

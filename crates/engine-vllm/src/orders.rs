@@ -72,3 +72,6 @@ impl Control for Orders {
         .boxed()
     }
 }
+
+#[cfg(test)]
+mod tests;

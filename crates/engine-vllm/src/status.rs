@@ -112,6 +112,8 @@ fn origin(word: &str) -> &str {
 /// engine's network, and the output of tools, with their paths: those words are for the log.
 fn raw_media_refused(words: &str) -> EngineError {
     let kind = words.split(": ").next().unwrap_or(words);
+    // No kind that is known holds any of these; paths and addresses do.
+    let kind = if kind.contains(['/', '\\', '.', '@']) { "preprocessing failed" } else { kind };
     let kind = &kind[..kind.floor_char_boundary(RAW_MEDIA_BYTES_MAX)];
     EngineError::Invalid {
         param: "content_parts".to_owned(),

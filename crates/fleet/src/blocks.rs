@@ -30,6 +30,7 @@ pub struct Blocks {
     targets: Mutex<Lookup<TargetId, Weak<Target>>>,
     next_target: AtomicU64,
     shape: AtomicU64,
+    emptied: AtomicU64,
 }
 
 impl Blocks {
@@ -43,6 +44,7 @@ impl Blocks {
             targets: Mutex::default(),
             next_target: AtomicU64::new(0),
             shape: AtomicU64::new(0),
+            emptied: AtomicU64::new(0),
         }
     }
 
@@ -69,6 +71,15 @@ impl Blocks {
     /// Grows whenever a target's completeness, block size, tiers, grasp of media or loads of adapters changed.
     pub fn shape_version(&self) -> u64 {
         self.shape.load(Ordering::Acquire)
+    }
+
+    /// How often any target was emptied. What was found before it changed may not be there.
+    pub fn emptied(&self) -> u64 {
+        self.emptied.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn note_emptied(&self) {
+        self.emptied.fetch_add(1, Ordering::Release);
     }
 
     pub(crate) fn reshaped(&self) {

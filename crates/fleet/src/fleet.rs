@@ -241,12 +241,12 @@ impl<'a> Ranks<'a> {
 
     /// Books what every rank has to do now; of those that are left out nothing is known.
     fn loads(&self, now: &[EngineLoad]) {
-        if now.is_empty() {
+        let told: BTreeMap<u32, EngineLoad> = now.iter().map(|load| (load.rank, *load)).collect();
+        if self.targets.iter().any(|target| !told.contains_key(&target.rank)) {
             self.shared.metrics.load_unknown(self.worker);
         }
-        let told: BTreeMap<u32, EngineLoad> = now.iter().map(|load| (load.rank, *load)).collect();
         for target in &self.targets {
-            target.loaded(told.get(&target.rank).copied());
+            target.tell_load(told.get(&target.rank).copied());
         }
         self.shared.loads.send_replace(());
     }

@@ -163,7 +163,7 @@ impl FleetMetrics {
         );
         registry.register(
             "load_unknown",
-            "Times the metrics of the worker's engine were asked for its load and did not tell it",
+            "Times the metrics of the worker's engine did not tell the load of every rank",
             metrics.load_unknown.clone(),
         );
         metrics

@@ -3,10 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use tito_kv_index::{Generations, Table, TierOverlap};
-use tito_types::{
-    EngineInfo, EngineLoad, IndexReport, KvCounters, KvEvent, KvNews, KvSupport, Tier, WorkerId,
-};
+use tito_kv_index::{Applied, Generations, Table, TierOverlap};
+use tito_types::{EngineInfo, EngineLoad, IndexReport, KvEvent, KvNews, KvSupport, Tier, WorkerId};
 
 use tokio::time::Instant;
 
@@ -14,9 +12,11 @@ use crate::metrics::TargetMetrics;
 use crate::{Blocks, FleetMetrics};
 
 mod clears;
+mod known;
 mod load;
 
-pub(crate) use clears::Clears;
+use clears::Clears;
+use known::{Known, KvState};
 use load::Said;
 pub use load::{LOAD_HOLDS, ToldLoad};
 
@@ -48,49 +48,6 @@ pub struct Target {
     emptied: AtomicU64,
 }
 
-#[derive(Debug)]
-struct Known {
-    table: Table,
-    state: KvState,
-    clears: Clears,
-    /// Whether the feed, as far as it knows, has missed nothing.
-    proven: bool,
-    /// What was lost here of what the feed told, since the table was last known to be empty.
-    lost: Option<String>,
-    media_inexact: Option<String>,
-    counters: KvCounters,
-    /// In device memory, host memory and storage.
-    blocks: [u64; 3],
-}
-
-/// How much of a block table is known.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum KvState {
-    /// The engine does not tell.
-    Off(String),
-    /// What is known is true; there may be more.
-    Partial(String),
-    /// All of it.
-    Complete,
-}
-
-impl KvState {
-    fn word(&self) -> &'static str {
-        match self {
-            Self::Off(_) => "off",
-            Self::Partial(_) => "partial",
-            Self::Complete => "complete",
-        }
-    }
-
-    fn reason(&self) -> Option<&String> {
-        match self {
-            Self::Off(reason) | Self::Partial(reason) => Some(reason),
-            Self::Complete => None,
-        }
-    }
-}
-
 impl Target {
     /// One target per rank behind an engine, by rank. They are told when the index gives up blocks of theirs.
     pub fn of_engine(
@@ -116,16 +73,7 @@ impl Target {
         metrics.complete(false);
         metrics.blocks([0; 3]);
         let block_tokens = info.identity.kv_block_size;
-        let known = Known {
-            table: Table::new(block_tokens),
-            state,
-            clears: Clears::default(),
-            proven: false,
-            lost: None,
-            media_inexact: None,
-            counters: KvCounters::default(),
-            blocks: [0; 3],
-        };
+        let known = Known::new(Table::new(block_tokens), state);
         Self {
             id: blocks.next_target(),
             worker: worker.clone(),
@@ -175,20 +123,28 @@ impl Target {
 
     /// How often everything it held was forgotten: what was found before is no promise after.
     pub fn emptied(&self) -> u64 {
-        self.emptied.load(Ordering::Relaxed)
+        self.emptied.load(Ordering::Acquire)
     }
 
-    /// To be read before its engine is told to drop its blocks.
-    pub(crate) fn clears(&self) -> Clears {
-        self.known().clears
+    /// The engine dropped its blocks at our command, and is held until this is booked. It says so with its next step
+    /// only: what it stored before, and is told after, is gone.
+    pub(crate) fn cleared(&self, blocks: &Blocks) {
+        self.commanded(blocks, |known, _| known.begin_again());
     }
 
-    /// The engine dropped its blocks at our command, given after `before` was read. It says so with its next step only;
-    /// of what it says until then, every block is gone.
-    pub(crate) fn cleared(&self, blocks: &Blocks, before: Clears) {
+    /// The engine was told to drop its blocks, and nobody knows whether it did.
+    pub(crate) fn doubted(&self, blocks: &Blocks) {
+        let reason = "whether it dropped its blocks at our command is not known";
+        self.commanded(blocks, |known, metrics| known.lose(metrics, reason));
+    }
+
+    fn commanded(&self, blocks: &Blocks, book: impl FnOnce(&mut Known, &TargetMetrics)) {
         let mut known = self.known();
-        if known.clears.command(before) {
-            self.forget_all(&mut known, blocks);
+        // One that tells nothing never says so, and one that is gone has a successor that shows itself under its name.
+        if !matches!(known.state, KvState::Off(_)) {
+            known.clears.owe();
+            self.empty(&mut known, blocks);
+            book(&mut known, &self.metrics);
             self.show(blocks, &mut known);
         }
     }
@@ -213,7 +169,7 @@ impl Target {
     }
 
     /// What its engine says it has to do, or that it does not say any more.
-    pub fn loaded(&self, load: Option<EngineLoad>) {
+    pub fn tell_load(&self, load: Option<EngineLoad>) {
         self.load.lock().unwrap_or_else(PoisonError::into_inner).book(load);
     }
 
@@ -245,10 +201,7 @@ impl Target {
                 }
             }
             KvNews::Partial(reason) => {
-                known.table.reset(blocks.index());
-                self.emptied.fetch_add(1, Ordering::Relaxed);
-                // The word may be among what was missed.
-                known.clears.forgive();
+                self.empty(&mut known, blocks);
                 known.proven = false;
                 known.lost = None;
                 known.partial(&self.metrics, reason);
@@ -268,7 +221,8 @@ impl Target {
 
     fn book(&self, known: &mut Known, blocks: &Blocks, event: &KvEvent) {
         match event {
-            KvEvent::Stored(_) if known.clears.owing() => {
+            KvEvent::Stored(stored) if known.clears.owing() => {
+                self.metrics.applied(&Applied { skipped: stored.hashes.len() as u64, ..Applied::default() });
                 if known.clears.overdue(Instant::now()) {
                     known.clears.forgive();
                     known.lose(&self.metrics, "it never said that it dropped its blocks at our command");
@@ -281,7 +235,7 @@ impl Target {
                 }
                 let applied = known.table.apply(blocks.index(), blocks.hasher(), event);
                 if applied.reset {
-                    self.emptied.fetch_add(1, Ordering::Relaxed);
+                    self.note_emptied(blocks);
                     known.lose(&self.metrics, "its block size changed");
                 }
                 if applied.orphaned > 0 && stored.tier == Tier::Gpu {
@@ -294,20 +248,25 @@ impl Target {
                 self.metrics.applied(&applied);
             }
             KvEvent::Cleared => {
-                if known.clears.tell() {
-                    self.forget_all(known, blocks);
+                // What it owed the word for was emptied when it was commanded, and nothing was believed since.
+                if !known.clears.tell() {
+                    self.empty(known, blocks);
                 }
+                known.begin_again();
             }
         }
     }
 
-    /// The engine holds nothing now.
-    fn forget_all(&self, known: &mut Known, blocks: &Blocks) {
+    /// Forgets every block.
+    fn empty(&self, known: &mut Known, blocks: &Blocks) {
         known.table.reset(blocks.index());
-        self.emptied.fetch_add(1, Ordering::Relaxed);
-        // Whatever of it was given up here is gone there too.
-        known.lost = None;
-        known.whole_if_proven();
+        self.note_emptied(blocks);
+    }
+
+    fn note_emptied(&self, blocks: &Blocks) {
+        // In this order: who finds the first unchanged finds the second one changed later.
+        blocks.note_emptied();
+        self.emptied.fetch_add(1, Ordering::Release);
     }
 
     /// The index gave up some of its blocks for want of room.
@@ -322,7 +281,6 @@ impl Target {
         let mut known = self.known();
         blocks.forget(self.id);
         known.table.close(blocks.index());
-        known.proven = false;
         known.state = KvState::Off("not connected".to_owned());
         self.complete.store(false, Ordering::Relaxed);
         self.metrics.complete(false);
@@ -360,28 +318,6 @@ impl Target {
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Known {
-    /// Something that the feed told is not in the table any more.
-    fn lose(&mut self, metrics: &TargetMetrics, reason: &str) {
-        self.lost = Some(reason.to_owned());
-        self.partial(metrics, reason.to_owned());
-    }
-
-    /// Complete, unless something was lost on the way here.
-    fn whole_if_proven(&mut self) {
-        if self.proven && self.lost.is_none() {
-            self.state = KvState::Complete;
-        }
-    }
-
-    fn partial(&mut self, metrics: &TargetMetrics, reason: String) {
-        if self.state == KvState::Complete {
-            metrics.became_partial();
-        }
-        self.state = KvState::Partial(reason);
     }
 }
 

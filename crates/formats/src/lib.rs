@@ -38,7 +38,7 @@ pub use media::{MEDIA_CACHE_BYTES_MAX, MediaCache, Scope};
 pub use models::{live_body, model_body, models_body, not_ready_body, ready_body, version_body};
 pub use refusal::{Refusal, RefusalKind, error_body, sentence};
 pub use report::{route_body, workers_body};
-pub use reset::{RESET_WORKERS_MAX, ResetPrefixCache, reset_body};
+pub use reset::{ResetPrefixCache, reset_body};
 pub use segments::Segments;
 pub use session::{SESSION_CHARS_MAX, parse_session};
 

@@ -8,7 +8,7 @@ use tito_types::{ClearReport, WorkerId};
 use crate::Refusal;
 
 /// Workers that one order may name.
-pub const RESET_WORKERS_MAX: usize = 4096;
+const RESET_WORKERS_MAX: usize = 4096;
 
 /// An order to drop prefix caches.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -52,6 +52,8 @@ pub(crate) struct App {
     pub(crate) endpoints: Vec<Arc<Endpoint>>,
     pub(crate) shutdown: Shutdown,
     pub(crate) tasks: Tasks,
+    /// Bounds the bodies of orders, all together.
+    pub(crate) order_bodies: Arc<Budget>,
     /// Held by the order that is being carried out: one at a time.
     pub(crate) order: Arc<Semaphore>,
     pub(crate) metrics: Metrics,

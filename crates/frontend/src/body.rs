@@ -10,7 +10,7 @@ use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout};
 
 use crate::app::App;
-use crate::budget::Share;
+use crate::budget::{Budget, Share};
 use crate::server::Client;
 use crate::status::Door;
 
@@ -23,16 +23,22 @@ pub(crate) struct Received {
     _share: Share,
 }
 
-/// Reads a whole body. A body that is too long is refused before it is read where it says so, else while it is; one
+/// Reads a whole body into `room`. A body that is too long is refused before it is read where it says so, else while it is; one
 /// that all bodies together leave no room for, when it comes to that.
-pub(crate) async fn read(app: &App, parts: &Parts, mut body: Body, limit: usize) -> Result<Received, Door> {
+pub(crate) async fn read(
+    app: &App,
+    parts: &Parts,
+    mut body: Body,
+    limit: usize,
+    room: &Arc<Budget>,
+) -> Result<Received, Door> {
     let started = Instant::now();
     let too_large = || Door::BodyTooLarge { limit };
     let claimed = usize::try_from(body.size_hint().lower()).map_err(|_| too_large())?;
     if claimed > limit {
         return Err(too_large());
     }
-    let mut share = app.bodies.share();
+    let mut share = room.share();
     // A body that arrived in one piece is used where it is.
     let mut only = Bytes::new();
     let mut joined = BytesMut::new();

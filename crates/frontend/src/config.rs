@@ -10,6 +10,8 @@ use crate::{keys, server};
 
 /// Connections held at a time by those who give orders. Further ones wait.
 pub(crate) const CONTROL_CONNECTIONS_MAX: usize = 64;
+/// Bodies of orders that are being received, all together, in bytes.
+pub(crate) const ORDERS_BYTES_MAX: usize = 4 << 20;
 /// Largest body of an order, in bytes.
 pub(crate) const ORDER_BYTES_MAX: usize = 64 << 10;
 /// Connections held at a time. Further ones wait in the kernel's backlog, so none is refused by mistake.

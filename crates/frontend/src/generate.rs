@@ -87,7 +87,7 @@ async fn receive(
 ) -> Result<(headers::Routing, body::Received), Door> {
     headers::check_content(&parts.headers)?;
     let routing = headers::Routing::read(&parts.headers)?;
-    Ok((routing, body::read(app, parts, body, app.limits.body_bytes).await?))
+    Ok((routing, body::read(app, parts, body, app.limits.body_bytes, &app.bodies).await?))
 }
 
 /// The paths, separated by commas; what does not fit is left out, and said to be.

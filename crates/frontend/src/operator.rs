@@ -8,6 +8,7 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
 use http::StatusCode;
+use http::header::ORIGIN;
 use tito_formats::{ResetPrefixCache, reset_body, workers_body};
 use tito_runtime::Stage;
 use tito_types::{ClearReport, EngineError, GenerateRequest, RouteReport, WorkerId, WorkerReport};
@@ -48,15 +49,21 @@ pub(crate) async fn reset_prefix_cache(State(app): State<Arc<App>>, request: Req
 }
 
 async fn reset(app: &Arc<App>, request: Request) -> Result<Vec<ClearReport>, Failure> {
-    if app.shutdown.stage() >= Stage::Draining {
-        return Err(Failure::Engine(EngineError::Draining));
-    }
     let (parts, body) = request.into_parts();
-    let body = body::read(app, &parts, body, ORDER_BYTES_MAX).await.map_err(Failure::Door)?;
+    if parts.headers.contains_key(ORIGIN) {
+        // A page that the operator happens to look at could otherwise give orders where they need no key.
+        let message = "must be absent: orders are not taken from web pages".to_owned();
+        return Err(Failure::Door(Door::Header { name: "origin", message }));
+    }
+    let body = body::read(app, &parts, body, ORDER_BYTES_MAX, &app.order_bodies).await;
+    let body = body.map_err(Failure::Door)?;
     let order = ResetPrefixCache::parse(parts.uri.query().unwrap_or_default(), &body.bytes);
     let ResetPrefixCache { workers, running } = order.map_err(Failure::Refused)?;
     let turn = Arc::clone(&app.order).try_acquire_owned();
     let turn = turn.map_err(|_| Failure::Door(Door::Underway))?;
+    if app.shutdown.stage() >= Stage::Draining {
+        return Err(Failure::Engine(EngineError::Draining));
+    }
     let clearing = app.operator.clear_caches(workers, running);
     // A task of its own: an engine is paused meanwhile, and must go on whether or not anyone waits for the answer.
     let cleared = app.tasks.spawn_owned("reset prefix cache", async move {

@@ -57,7 +57,18 @@ pub(crate) fn operators(app: &Arc<App>, keys: &KeyStore) -> Router {
     for (path, route) in CONTROL {
         let handler = match route {
             Route::ResetPrefixCache => post(operator::reset_prefix_cache),
-            _ => get(operator::workers),
+            Route::Workers => get(operator::workers),
+            Route::Generate
+            | Route::Completions
+            | Route::Models
+            | Route::Model
+            | Route::Live
+            | Route::Ready
+            | Route::Metrics
+            | Route::OpenApi
+            | Route::Version
+            | Route::DebugRoute
+            | Route::Unknown => continue,
         };
         router = router.route(path, handler);
     }

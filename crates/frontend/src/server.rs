@@ -27,7 +27,7 @@ use tracing::info;
 
 use crate::app::{App, Endpoint, Parts, now_unix_seconds};
 use crate::budget::Budget;
-use crate::config::{CONTROL_CONNECTIONS_MAX, FrontendConfig, LARGE_BINDS_MAX};
+use crate::config::{CONTROL_CONNECTIONS_MAX, FrontendConfig, LARGE_BINDS_MAX, ORDERS_BYTES_MAX};
 use crate::error::Error;
 use crate::keys::KeyStore;
 use crate::metrics::Metrics;
@@ -95,6 +95,7 @@ impl FrontendConfig {
             endpoints: endpoints.collect(),
             shutdown: parts.shutdown,
             tasks: parts.tasks,
+            order_bodies: Budget::new(ORDERS_BYTES_MAX),
             order: Arc::new(Semaphore::new(1)),
             limits: self.limits,
             timeouts: self.timeouts,
@@ -144,7 +145,7 @@ impl Frontend {
     }
 
     /// The same for orders, where they are taken.
-    pub fn control_router(&self) -> Option<Router> {
+    pub(crate) fn control_router(&self) -> Option<Router> {
         self.control.as_ref().map(|control| operators(&self.app, &control.keys))
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tito_types::WorkerId;
 
 use crate::affinity::Affinity;
-use crate::choice::{Candidate, Choice, Reason, Refusal};
+use crate::choice::{Candidate, Choice, Refusal, Rule};
 use crate::cost::{MILLI, Weights, tokens};
 use crate::gather::Gather;
 use crate::ledger::{Charge, Ledger, Ticket};
@@ -176,19 +176,19 @@ impl Board {
         self.gather.fill(&self.slots, &self.predicted, query);
         let view = View { slots: &self.slots, gather: &self.gather, query };
         let mut random = self.random.clone();
-        let (pick, reason) = self.decide(&view, &mut random, now)?;
+        let (pick, rule) = self.decide(&view, &mut random, now)?;
         self.random = random;
-        Ok(self.place(query, pick, reason, now))
+        Ok(self.place(query, pick, rule, now))
     }
 
     /// Where [`Board::choose`] would send the query, and what decides. Nothing is charged, remembered or drawn.
-    pub fn preview(&self, query: &Query<'_>, now: Duration) -> Result<(WorkerId, u32, Reason), Refusal> {
+    pub fn preview(&self, query: &Query<'_>, now: Duration) -> Result<(WorkerId, u32, Rule), Refusal> {
         let mut gather = Gather::default();
         gather.fill(&self.slots, &self.predicted, query);
         let view = View { slots: &self.slots, gather: &gather, query };
-        let (pick, reason) = self.decide(&view, &mut self.random.clone(), now)?;
+        let (pick, rule) = self.decide(&view, &mut self.random.clone(), now)?;
         let spec = self.slots.spec(self.slots.slot_of(pick));
-        Ok((spec.worker.clone(), spec.rank, reason))
+        Ok((spec.worker.clone(), spec.rank, rule))
     }
 
     /// Charges a slot that was chosen elsewhere.
@@ -250,23 +250,23 @@ impl Board {
     }
 
     /// Pin, then session, then siblings, then policy.
-    fn decide(&self, view: &View<'_>, random: &mut Random, now: Duration) -> Result<(Key, Reason), Refusal> {
+    fn decide(&self, view: &View<'_>, random: &mut Random, now: Duration) -> Result<(Key, Rule), Refusal> {
         let pin = view.query.pin.filter(|pin| pin.worker.is_some() || pin.rank.is_some());
         if let Some(pin) = pin {
             view.check_pin(pin)?;
         }
         let decided = match (pin, self.config.policy) {
-            (Some(_), _) => self.policy.pick(view, random).map(|pick| (pick, Reason::Pin)),
+            (Some(_), _) => self.policy.pick(view, random).map(|pick| (pick, Rule::Pin)),
             (None, PolicyKind::Direct) => return Err(Refusal::PinRequired),
             (None, _) => stay(&self.config, &self.affinity, view, now)
-                .map(|pick| (pick, Reason::Session))
-                .or_else(|| join(&self.config, &self.siblings, view).map(|pick| (pick, Reason::Siblings)))
-                .or_else(|| self.policy.pick(view, random).map(|pick| (pick, Reason::Policy))),
+                .map(|pick| (pick, Rule::Session))
+                .or_else(|| join(&self.config, &self.siblings, view).map(|pick| (pick, Rule::Siblings)))
+                .or_else(|| self.policy.pick(view, random).map(|pick| (pick, Rule::Policy))),
         };
         decided.ok_or_else(|| view.refusal())
     }
 
-    fn place(&mut self, query: &Query<'_>, pick: Key, reason: Reason, now: Duration) -> Choice {
+    fn place(&mut self, query: &Query<'_>, pick: Key, rule: Rule, now: Duration) -> Choice {
         let index = self.slots.slot_of(pick);
         let held = self.gather.held(index);
         let uncached = self.slots.weights.uncached(query.prompt_tokens, held);
@@ -277,7 +277,7 @@ impl Board {
         if let Some(key) = sibling {
             self.siblings.begin(key, index);
         }
-        if let (Some(session), true) = (query.session, reason != Reason::Pin) {
+        if let (Some(session), true) = (query.session, rule != Rule::Pin) {
             self.affinity.put(session, slot, query.prompt_tokens, now);
         }
         self.turns += 1;
@@ -294,7 +294,7 @@ impl Board {
             predicted_tokens: held.predicted,
             uncached_tokens: uncached.div_ceil(MILLI) as u32,
             cost: tokens(pick.value()),
-            reason,
+            rule,
         }
     }
 }

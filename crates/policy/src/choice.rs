@@ -29,12 +29,12 @@ pub struct Choice {
     /// Its cost at that moment, in tokens of prefill.
     pub cost: f64,
     /// What decided.
-    pub reason: Reason,
+    pub rule: Rule,
 }
 
 /// What decided a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
+pub enum Rule {
     /// The client's pin.
     Pin,
     /// The session was there before.
@@ -45,7 +45,7 @@ pub enum Reason {
     Policy,
 }
 
-impl Reason {
+impl Rule {
     /// As operators see it.
     pub fn word(self) -> &'static str {
         match self {

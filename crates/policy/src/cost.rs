@@ -21,7 +21,8 @@ pub(crate) const MILLI: u64 = 1000;
 ///
 /// Others are whoever else sends to the same engine, where the engine tells ([`crate::Board::report`]); nothing elsewhere.
 ///
-/// Lower is better; equal costs go to the lower worker id, then the lower rank. Values below 0 or not finite count as 0, values above 10⁶ as 10⁶.
+/// Lower is better; equal costs go to the lower worker id, then the lower rank. Values below 0 or not finite count as 0,
+/// values above 10⁶ as 10⁶.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Weights {
     /// Per prompt token still to compute.

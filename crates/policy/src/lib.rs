@@ -27,7 +27,7 @@ mod view;
 
 pub use affinity::Stickiness;
 pub use board::{Board, BoardConfig, BoardStats};
-pub use choice::{Candidate, Choice, Reason, Refusal, Unfit};
+pub use choice::{Candidate, Choice, Refusal, Rule, Unfit};
 pub use cost::Weights;
 pub use ledger::{Charge, Ticket};
 pub use policy::{PolicyKind, UnknownPolicy};

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use tito_fleet::Target;
+use tito_kv_index::cached_tokens_max;
 use tito_policy::{Choice, Ticket};
-use tito_types::{Delta, Placement, WorkerId};
+use tito_types::{Delta, GenerateRequest, Placement, WorkerId};
 
-use crate::route::Shared;
+use crate::route::{Shared, Wish};
 
 /// Output tokens after which the ledger hears of them: seldom enough that no lock is on the path of a token.
 const GROW_TOKENS: u32 = 64;
@@ -19,7 +20,7 @@ pub(crate) struct Booking {
     started: bool,
     output_tokens: u32,
     /// Prompt tokens the engine should report as cached; absent where we cannot know.
-    expected: Option<u32>,
+    pub(crate) expected: Option<u32>,
     /// How often the target had been emptied by then.
     emptied: u64,
     pub(crate) placement: Placement,
@@ -30,11 +31,11 @@ impl Booking {
         shared: Arc<Shared>,
         choice: &Choice,
         target: Arc<Target>,
-        expected: Option<u32>,
         placement: Placement,
     ) -> Self {
         let (ticket, emptied) = (choice.ticket, target.emptied());
-        Self { shared, ticket, target, started: false, output_tokens: 0, expected, emptied, placement }
+        let (started, output_tokens, expected) = (false, 0, None);
+        Self { shared, ticket, target, started, output_tokens, expected, emptied, placement }
     }
 
     /// The worker and the rank it is for.
@@ -67,4 +68,25 @@ impl Drop for Booking {
     fn drop(&mut self) {
         self.shared.end(self.ticket);
     }
+}
+
+/// The cached tokens that an engine should report whose whole block table we know.
+pub(crate) fn expected(
+    wish: &Wish,
+    choice: &Choice,
+    target: &Target,
+    request: &GenerateRequest,
+) -> Option<u32> {
+    // Several continuations find what the first of them has just computed.
+    if !target.complete() || wish.held.token_only || request.n > 1 {
+        return None;
+    }
+    // vLLM 0.32 does not read its cache for these.
+    if request.kv.bypass_prefix_cache || request.outputs.prompt_logprobs.is_some() {
+        return Some(0);
+    }
+    let block_tokens = target.block_tokens();
+    let blocks = choice.overlap_tokens / block_tokens.max(1);
+    let cached = cached_tokens_max(request.prompt.len(), block_tokens as usize, blocks as usize);
+    u32::try_from(cached).ok()
 }

@@ -3,6 +3,7 @@
 use futures_util::future::join_all;
 use tito_fleet::Worker;
 use tito_types::{ClearReport, EngineError, WorkerId};
+use tracing::{info, warn};
 
 use crate::Route;
 
@@ -33,12 +34,15 @@ impl Route {
         if !running && in_flight > 0 {
             return report(Some(format!("its blocks are held; continuations in flight: {in_flight}")));
         }
-        match worker.clear_cache(&self.shared.blocks).await {
+        match worker.clear_cache(&self.shared.blocks, || self.forget_expected(worker)).await {
             Ok(()) => {
-                self.forget_expected(worker);
+                info!(worker = %worker.id, "caches cleared");
                 report(None)
             }
-            Err(error) => report(Some(error.to_string())),
+            Err(error) => {
+                warn!(worker = %worker.id, %error, "caches not cleared");
+                report(Some(error.to_string()))
+            }
         }
     }
 

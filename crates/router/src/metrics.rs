@@ -8,7 +8,7 @@ use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
-use tito_policy::{BoardStats, Reason};
+use tito_policy::{BoardStats, Rule};
 use tito_types::WorkerId;
 
 use crate::route::Shared;
@@ -18,7 +18,7 @@ use crate::route::Shared;
 pub struct RouteMetrics {
     dispatches: Family<DispatchLabels, Counter>,
     no_worker: Counter,
-    choices: Family<ReasonLabels, Counter>,
+    choices: Family<RuleLabels, Counter>,
     waiting: Gauge,
     prompt_tokens: Counter,
     overlap_tokens: Counter,
@@ -84,8 +84,8 @@ struct AgreementLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReasonLabels {
-    reason: &'static str,
+struct RuleLabels {
+    rule: &'static str,
 }
 
 impl RouteMetrics {
@@ -134,8 +134,8 @@ impl RouteMetrics {
         self.no_worker.inc();
     }
 
-    pub(crate) fn chosen(&self, reason: Reason, prompt_tokens: u32, overlap_tokens: u32) {
-        self.choices.get_or_create(&ReasonLabels { reason: reason.word() }).inc();
+    pub(crate) fn chosen(&self, rule: Rule, prompt_tokens: u32, overlap_tokens: u32) {
+        self.choices.get_or_create(&RuleLabels { rule: rule.word() }).inc();
         self.prompt_tokens.inc_by(u64::from(prompt_tokens));
         self.overlap_tokens.inc_by(u64::from(overlap_tokens));
     }

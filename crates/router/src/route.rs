@@ -9,7 +9,6 @@ use futures_util::{Stream, StreamExt, stream};
 use prometheus_client::registry::Registry;
 use tito_engine::{BoxEngine, Engine, TokenStream};
 use tito_fleet::{Blocks, Snapshot, State};
-use tito_kv_index::cached_tokens_max;
 use tito_policy::{Choice, Group, Pin, Query, Refusal, Ticket};
 use tito_types::{Delivery, Delta, EngineError, GenerateRequest, Placement, Retry, WorkerId};
 use tokio::sync::watch;
@@ -17,7 +16,7 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use crate::RouteConfig;
-use crate::booking::Booking;
+use crate::booking::{Booking, expected};
 use crate::desk::{Desk, Line};
 use crate::metrics::{BoardCollector, Contact, RouteMetrics};
 use crate::prefix::{Chains, Held, held, prompt_tokens};
@@ -53,6 +52,8 @@ pub(crate) struct Wish {
     pub(crate) session: Option<u64>,
     pub(crate) prompt_tokens: u32,
     pub(crate) continuations: u32,
+    /// How often any target had been emptied before the look-up.
+    emptied: u64,
 }
 
 impl Wish {
@@ -261,6 +262,8 @@ impl Shared {
     /// The fleet as it is and what its targets hold of the prompt.
     pub(crate) fn wish(&self, request: &GenerateRequest, chains: &mut Chains) -> Wish {
         let view = self.sync();
+        // Read before anything is looked up: what is found may be gone by the time it is chosen.
+        let emptied = self.blocks.emptied();
         let groups = view.serving(&request.model);
         let held = held(&self.blocks, &view, &groups, request, chains);
         let hash = |session: &String| self.blocks.hasher().payload(session.as_bytes());
@@ -271,6 +274,7 @@ impl Shared {
             session: request.session.as_ref().map(hash),
             prompt_tokens: prompt_tokens(request),
             continuations: request.n,
+            emptied,
             view,
         }
     }
@@ -312,7 +316,7 @@ impl Shared {
         place: &Place,
         request: &GenerateRequest,
     ) -> Booking {
-        self.metrics.chosen(choice.reason, wish.prompt_tokens, choice.overlap_tokens);
+        self.metrics.chosen(choice.rule, wish.prompt_tokens, choice.overlap_tokens);
         if wish.held.token_only {
             self.metrics.token_only();
         }
@@ -323,7 +327,7 @@ impl Shared {
             prompt_tokens: u64::from(wish.prompt_tokens),
             overlap_tokens: u64::from(choice.overlap_tokens),
             predicted_tokens: u64::from(choice.predicted_tokens.max(choice.overlap_tokens)),
-            rule: choice.reason.word(),
+            rule: choice.rule.word(),
         };
         let target = Arc::clone(&place.target);
         if request.delivery == Delivery::Whole {
@@ -331,8 +335,11 @@ impl Shared {
             let prefix = wish.held.prefix.as_ref().filter(|_| generation == wish.held.prefix_generation);
             self.silent().add(choice.ticket, &target, prefix);
         }
-        let expected = expected(wish, choice, &target, request);
-        Booking::new(Arc::clone(self), choice, target, expected, placement)
+        let mut booking = Booking::new(Arc::clone(self), choice, Arc::clone(&target), placement);
+        if self.blocks.emptied() == wish.emptied {
+            booking.expected = expected(wish, choice, &target, request);
+        }
+        booking
     }
 
     /// Requests that say nothing until their end are past their prefill once their last block is known to be there.
@@ -371,27 +378,6 @@ impl Shared {
     fn silent(&self) -> MutexGuard<'_, Silent> {
         self.silent.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The cached tokens that an engine should report whose whole block table we know.
-fn expected(
-    wish: &Wish,
-    choice: &Choice,
-    target: &tito_fleet::Target,
-    request: &GenerateRequest,
-) -> Option<u32> {
-    // Several continuations find what the first of them has just computed.
-    if !target.complete() || wish.held.token_only || request.n > 1 {
-        return None;
-    }
-    // vLLM 0.32 does not read its cache for these.
-    if request.kv.bypass_prefix_cache || request.outputs.prompt_logprobs.is_some() {
-        return Some(0);
-    }
-    let block_tokens = target.block_tokens();
-    let blocks = choice.overlap_tokens / block_tokens.max(1);
-    let cached = cached_tokens_max(request.prompt.len(), block_tokens as usize, blocks as usize);
-    u32::try_from(cached).ok()
 }
 
 #[cfg(test)]

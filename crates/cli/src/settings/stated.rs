@@ -1,8 +1,9 @@
 //! What the operator says about one engine behind its address, `?NAME=VALUE&…`.
 
-use hyper::Uri;
 use tito_engine_vllm::MetricsAddress;
 use tito_types::Pixels;
+
+use crate::plain_http::PlainUrl;
 
 /// Where engines serve their metrics, unless said otherwise.
 const METRICS_PATH: &str = "/metrics";
@@ -40,23 +41,8 @@ fn pixels(word: &str) -> Result<Pixels, String> {
 }
 
 fn metrics(url: &str) -> Result<MetricsAddress, String> {
-    let wrong = |what: &str| format!("metrics={url}: {what}; write it as metrics=http://HOST:PORT[/PATH]");
-    let uri: Uri = url.parse().map_err(|_| wrong("is no URL"))?;
-    match uri.scheme_str() {
-        Some("http") => {}
-        Some("https") => return Err(wrong("metrics are read over plain HTTP, not TLS")),
-        _ => return Err(wrong("must begin with http://")),
-    }
-    let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'));
-    let authority = authority.ok_or_else(|| wrong("names no host, or a user"))?;
-    let port = match authority.port_u16() {
-        None if authority.as_str() == authority.host() => 80,
-        None | Some(0) => return Err(wrong("has no such port")),
-        Some(port) => port,
-    };
-    if uri.query().is_some() {
-        return Err(wrong("must have no query"));
-    }
-    let path = if uri.path() == "/" { METRICS_PATH } else { uri.path() };
-    Ok(MetricsAddress { authority: format!("{}:{port}", authority.host()), path: path.to_owned() })
+    let PlainUrl { authority, path } = PlainUrl::parse(url)
+        .map_err(|why| format!("metrics={url}: {why}; write it as metrics=http://HOST:PORT[/PATH]"))?;
+    let path = if path == "/" { METRICS_PATH.to_owned() } else { path };
+    Ok(MetricsAddress { authority, path })
 }

@@ -59,7 +59,7 @@ fn what_an_operator_states_of_an_engine_stands_behind_its_address() {
         check_stated(options, problem);
     }
     for (url, problem) in [
-        ("https://h:1", "metrics are read over plain HTTP, not TLS"),
+        ("https://h:1", "is spoken to in plain HTTP, not TLS"),
         ("h:1", "must begin with http://"),
         ("", "is no URL"),
         ("ftp://h", "must begin with http://"),

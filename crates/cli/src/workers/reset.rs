@@ -13,8 +13,9 @@ use super::{asked, table};
 use crate::args::ResetArgs;
 use crate::process;
 
-/// An engine that computes may take a minute to pause, and some seconds more to go on.
-const TIMEOUT: Duration = Duration::from_secs(120);
+/// Beyond what an order can take: an engine that computes may pause for a minute, and one that does not go on is told to
+/// for a minute and a half.
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 #[derive(Debug, Deserialize)]
 struct Answer {

@@ -7,12 +7,13 @@ use anyhow::{Context as _, anyhow, bail, ensure};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{AUTHORIZATION, HeaderValue};
-use hyper::{Method, Request, StatusCode, Uri};
+use hyper::{Method, Request, StatusCode};
 use tokio::time::timeout;
 
 use super::reply::Failed;
 use super::table;
 use crate::client;
+use crate::plain_http::{NotPlain, PlainUrl};
 
 /// What is shown of a failure's words (characters).
 const MESSAGE_CHARS_MAX: usize = 500;
@@ -42,23 +43,15 @@ pub(super) struct Question<'a> {
 
 impl Server {
     pub(super) fn parse(url: &str) -> anyhow::Result<Self> {
-        let uri: Uri = url.parse().map_err(|_| anyhow!("--url {url}: write it as http://HOST:PORT"))?;
-        match uri.scheme_str() {
-            Some("http") => {}
-            Some("https") => bail!(
+        let parsed = PlainUrl::parse(url).map_err(|why| match why {
+            NotPlain::Tls => anyhow!(
                 "--url {url}: this command speaks plain HTTP; ask a server with TLS by curl --cacert CA {url}/workers"
             ),
-            _ => bail!("--url {url}: must begin with http://"),
-        }
-        let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'));
-        let authority = authority.ok_or_else(|| anyhow!("--url {url}: names no host, or a user"))?;
-        ensure!(uri.query().is_none(), "--url {url}: must have no query");
-        let port = authority.port_u16().unwrap_or(80);
-        Ok(Self {
-            url: url.trim_end_matches('/').to_owned(),
-            authority: format!("{}:{port}", authority.host()),
-            base: uri.path().trim_end_matches('/').to_owned(),
-        })
+            why => anyhow!("--url {url}: {why}; write it as http://HOST:PORT"),
+        });
+        let PlainUrl { authority, path } = parsed?;
+        let base = path.trim_end_matches('/').to_owned();
+        Ok(Self { url: url.trim_end_matches('/').to_owned(), authority, base })
     }
 
     /// The server's answer, which is JSON; anything else is an error that says what to do.

@@ -1,4 +1,4 @@
-mod control;
+pub(crate) mod control;
 
 use std::time::Duration;
 

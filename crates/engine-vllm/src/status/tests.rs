@@ -68,6 +68,7 @@ fn raw_media_that_the_engine_cannot_use_are_the_clients_and_their_details_stay_h
             "placeholder token `<|image_pad|>` was not found in tokenized prompt for 1 remaining `image` item(s)",
             "placeholder token `<|image_pad|>` was not found in tokenized prompt for 1 remaining `image` item(s)",
         ),
+        ("cannot open /opt/models/processor at 10.0.0.1", "preprocessing failed"),
         ("", ""),
     ] {
         let words = format!("multimodal preprocessing error: {words}");

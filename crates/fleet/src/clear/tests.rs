@@ -5,8 +5,8 @@ use tito_engine::fake::{Fake, FakeControl, Script};
 use tito_types::{KvEvent, KvNews, WorkerId};
 
 use super::*;
-use crate::State;
 use crate::target::tests::{Bench, ON};
+use crate::{State, Target};
 
 /// What happens to one rank, in this order.
 #[derive(Debug, Clone, Copy)]
@@ -15,27 +15,26 @@ enum Step {
     Stored(u32),
     /// It tells that its blocks are gone.
     Told,
-    /// It is about to be told to drop them …
-    Begin,
-    /// … and has: the first of those that began.
-    Done,
+    /// It dropped them at our command.
+    Commanded,
+    /// It may have.
+    Doubted,
     /// The feed missed something for good.
     Missed,
 }
 
-/// Plays the steps and compares what is held of each sequence.
+/// Plays the steps; compares what is held of each sequence, and the state.
 #[track_caller]
-fn check(steps: &[Step], held: &[(u32, u32)]) {
+fn check(steps: &[Step], held: &[(u32, u32)], state: &str) {
     let bench = Bench::new(ON, 16 << 20);
     let target = &bench.targets[0];
     target.apply(&bench.blocks, KvNews::Complete);
-    let mut begun = std::collections::VecDeque::new();
     for step in steps {
         match step {
             Step::Stored(first) => bench.store(0, *first, 3),
             Step::Told => target.apply(&bench.blocks, KvNews::Events(vec![KvEvent::Cleared])),
-            Step::Begin => begun.push_back(target.clears()),
-            Step::Done => target.cleared(&bench.blocks, begun.pop_front().expect("one began")),
+            Step::Commanded => target.cleared(&bench.blocks),
+            Step::Doubted => target.doubted(&bench.blocks),
             Step::Missed => target.apply(&bench.blocks, KvNews::Partial("a gap".into())),
         }
     }
@@ -43,27 +42,29 @@ fn check(steps: &[Step], held: &[(u32, u32)]) {
         let found = bench.found(first, 3).first().map_or(0, |found| found.1);
         assert_eq!(found, blocks, "of the sequence of {first}, after {steps:?}");
     }
+    assert_eq!(target.report().state, state, "after {steps:?}");
 }
 
 #[test]
-fn a_reset_that_we_command_counts_at_once_and_once() {
-    use Step::{Begin, Done, Missed, Stored, Told};
-    check(&[Stored(10), Begin, Done], &[(10, 0)]);
+fn a_reset_that_we_command_counts_at_once_and_until_the_engine_says_so() {
+    use Step::{Commanded, Doubted, Missed, Stored, Told};
+    check(&[Stored(10), Commanded], &[(10, 0)], "complete");
     // What it said before it was told arrives after.
-    check(&[Begin, Done, Stored(10)], &[(10, 0)]);
-    check(&[Begin, Done, Stored(10), Told, Stored(30)], &[(10, 0), (30, 3)]);
-    // Its word is faster than its answer: what follows is true.
-    check(&[Stored(10), Begin, Told, Stored(30), Done], &[(10, 0), (30, 3)]);
-    check(&[Begin, Told, Done, Stored(30)], &[(30, 3)]);
-    // The word for an earlier reset is none for this one.
-    check(&[Begin, Done, Begin, Told, Stored(10), Done, Stored(30)], &[(10, 0), (30, 0)]);
-    check(&[Begin, Done, Begin, Told, Stored(10), Done, Told, Stored(30)], &[(10, 0), (30, 3)]);
-    check(&[Begin, Done, Begin, Told, Told, Stored(30), Done], &[(30, 3)]);
-    check(&[Begin, Begin, Done, Done, Told, Stored(10), Told, Stored(30)], &[(10, 0), (30, 3)]);
-    // The word may have been among what was missed: it is not waited for.
-    check(&[Begin, Done, Missed, Stored(30)], &[(30, 3)]);
-    // A command that failed changes nothing.
-    check(&[Stored(10), Begin, Stored(30)], &[(10, 3), (30, 3)]);
+    check(&[Commanded, Stored(10)], &[(10, 0)], "complete");
+    check(&[Commanded, Stored(10), Told, Stored(30)], &[(10, 0), (30, 3)], "complete");
+    // Somebody else's reset, told while our command is on its way, is none of ours.
+    check(&[Told, Stored(10), Commanded], &[(10, 0)], "complete");
+    check(&[Told, Stored(10), Commanded, Stored(20), Told, Stored(30)], &[(20, 0), (30, 3)], "complete");
+    // The word for an earlier command is none for a later one.
+    check(&[Commanded, Commanded, Told, Stored(10)], &[(10, 0)], "complete");
+    check(&[Commanded, Commanded, Told, Stored(10), Told, Stored(30)], &[(10, 0), (30, 3)], "complete");
+    check(&[Commanded, Told, Stored(10), Commanded, Told, Stored(30)], &[(10, 0), (30, 3)], "complete");
+    // Nobody knows whether it did: nothing is believed, and not all is known, until it says so.
+    check(&[Stored(10), Doubted, Stored(20)], &[(10, 0), (20, 0)], "partial");
+    check(&[Stored(10), Doubted, Stored(20), Told, Stored(30)], &[(20, 0), (30, 3)], "complete");
+    // What was missed may be what came before the word.
+    check(&[Commanded, Missed, Stored(30)], &[(30, 0)], "partial");
+    check(&[Commanded, Missed, Told, Stored(30)], &[(30, 3)], "partial");
 }
 
 /// No engine is known that does: it would otherwise be believed nothing until its next reset.
@@ -73,7 +74,7 @@ async fn an_engine_that_never_says_it_is_believed_again_after_a_while() {
     let target = &bench.targets[0];
     target.apply(&bench.blocks, KvNews::Complete);
     tokio::time::advance(Duration::from_secs(3600)).await;
-    target.cleared(&bench.blocks, target.clears());
+    target.cleared(&bench.blocks);
     tokio::time::advance(Duration::from_secs(3600)).await;
     for first in [10, 30] {
         bench.store(0, first, 3);
@@ -88,19 +89,22 @@ async fn an_engine_that_never_says_it_is_believed_again_after_a_while() {
     assert_eq!((bench.found(50, 3).len(), bench.found(70, 3).len()), (0, 1));
 }
 
+/// Its successor shows its own numbers under the same name.
 #[test]
-fn a_rank_that_was_cleared_is_known_whole_and_a_closed_one_stays_closed() {
+fn a_rank_whose_connection_is_gone_stays_gone() {
     let bench = Bench::new(ON, 16 << 20);
-    let [open, closed] = [&bench.targets[0], &bench.targets[1]];
-    open.apply(&bench.blocks, KvNews::Complete);
-    closed.apply(&bench.blocks, KvNews::Complete);
-    let emptied = open.emptied();
-    open.cleared(&bench.blocks, open.clears());
-    assert_eq!((open.report().state, open.emptied()), ("complete", emptied + 1));
-    let before = closed.clears();
-    closed.close(&bench.blocks);
-    closed.cleared(&bench.blocks, before);
-    assert_eq!((closed.report().state, closed.complete()), ("off", false));
+    let target = &bench.targets[1];
+    target.apply(&bench.blocks, KvNews::Complete);
+    bench.store(1, 10, 3);
+    target.close(&bench.blocks);
+    let successor = Bench::again(&bench);
+    successor[1].apply(&bench.blocks, KvNews::Complete);
+    let (metrics, shape) = (bench.metrics(), bench.blocks.shape_version());
+    for forget in [Target::cleared, Target::doubted] {
+        forget(target, &bench.blocks);
+        assert_eq!((target.report().state, target.complete()), ("off", false));
+    }
+    assert_eq!((bench.metrics(), bench.blocks.shape_version()), (metrics, shape));
 }
 
 /// A worker of the bench's targets that takes orders as `control` says.
@@ -119,51 +123,78 @@ fn failure() -> EngineError {
     EngineError::Engine(WorkerId::new("w"), "no".into())
 }
 
+/// What came of it, and how often what was known was said to be forgotten.
+async fn clear(worker: &Worker, blocks: &Blocks) -> (Result<(), ClearError>, u32) {
+    let mut forgotten = 0;
+    let outcome = worker.clear_cache(blocks, || forgotten += 1).await;
+    (outcome, forgotten)
+}
+
 #[tokio::test(start_paused = true)]
 async fn every_rank_is_cleared_and_the_engine_goes_on() {
     let (bench, control) = (Bench::new(ON, 16 << 20), FakeControl::default());
     bench.store(0, 10, 3);
     bench.store(1, 10, 3);
-    worker(&bench, &control).clear_cache(&bench.blocks).await.unwrap();
-    assert_eq!(bench.found(10, 3), []);
+    let worker = worker(&bench, &control);
+    let paused = || {
+        assert!(control.paused() && bench.found(10, 3).is_empty(), "all is forgotten before it goes on");
+    };
+    worker.clear_cache(&bench.blocks, paused).await.unwrap();
     assert_eq!(control.seen(), ["pause and clear", "resume"]);
     assert!(!control.paused());
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_engine_that_refuses_keeps_its_blocks_and_is_resumed_all_the_same() {
-    let (bench, control) = (Bench::new(ON, 16 << 20), FakeControl::default());
-    bench.store(0, 10, 3);
-    control.fail(failure());
-    let outcome = worker(&bench, &control).clear_cache(&bench.blocks).await;
-    assert_eq!(outcome, Err(ClearError::Engine(failure())));
-    assert_eq!(bench.found(10, 3).len(), 1);
-    assert_eq!(control.seen(), ["pause and clear", "resume"]);
+async fn an_engine_that_turns_the_order_down_keeps_its_blocks() {
+    for error in [EngineError::Refused("no".into()), EngineError::Unsupported("no".into())] {
+        let (bench, control) = (Bench::new(ON, 16 << 20), FakeControl::default());
+        bench.store(0, 10, 3);
+        control.fail(error.clone());
+        let outcome = clear(&worker(&bench, &control), &bench.blocks).await;
+        assert_eq!(outcome, (Err(ClearError::Engine(error)), 0));
+        assert_eq!(bench.found(10, 3).len(), 1);
+        assert_eq!(control.seen(), ["pause and clear", "resume"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_order_of_which_nobody_knows_what_came_counts_as_carried_out() {
+    for error in [failure(), EngineError::Deadline(WorkerId::new("w"))] {
+        let (bench, control) = (Bench::new(ON, 16 << 20), FakeControl::default());
+        bench.targets[0].apply(&bench.blocks, KvNews::Complete);
+        bench.store(0, 10, 3);
+        control.fail(error.clone());
+        let outcome = clear(&worker(&bench, &control), &bench.blocks).await;
+        assert_eq!(outcome, (Err(ClearError::Engine(error)), 1));
+        assert_eq!((bench.found(10, 3).len(), bench.targets[0].report().state), (0, "partial"));
+        assert_eq!((control.seen(), control.paused()), (vec!["pause and clear", "resume"], false));
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_of_somebody_else_is_left_alone() {
     let (bench, control) = (Bench::new(ON, 16 << 20), FakeControl::default());
     control.pause();
-    let outcome = worker(&bench, &control).clear_cache(&bench.blocks).await;
-    assert_eq!((outcome, control.paused()), (Err(ClearError::Paused), true));
+    let outcome = clear(&worker(&bench, &control), &bench.blocks).await;
+    assert_eq!((outcome, control.paused()), ((Err(ClearError::Paused), 0), true));
     assert!(control.seen().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_engine_that_does_not_go_on_is_told_again_a_few_times() {
+async fn an_engine_that_does_not_go_on_is_told_again_for_a_while() {
     let (bench, control) = (Bench::new(ON, 16 << 20), FakeControl::default());
     let mut worker = worker(&bench, &control);
-    control.fail(failure());
-    control.fail(failure());
-    let outcome = worker.clear_cache(&bench.blocks).await;
-    assert_eq!((outcome, control.paused()), (Err(ClearError::Engine(failure())), false));
-    (0..=RESUME_TRIES).for_each(|_| control.fail(failure()));
-    let orders = control.seen().len();
-    assert_eq!(worker.clear_cache(&bench.blocks).await, Err(ClearError::LeftPaused(failure())));
-    assert_eq!(control.seen().len() - orders, 1 + RESUME_TRIES as usize);
+    // As long as a pause that was given up takes, and that vLLM must end before it goes on.
+    (0..61).for_each(|_| control.fail(failure()));
+    let outcome = clear(&worker, &bench.blocks).await;
+    assert_eq!((outcome, control.paused()), ((Err(ClearError::Engine(failure())), 1), false));
+    let (asked, tries) = (control.seen().len(), RESUME_WITHIN.as_secs() as usize);
+    (0..1000).for_each(|_| control.fail(failure()));
+    let outcome = clear(&worker, &bench.blocks).await;
+    assert_eq!(outcome, (Err(ClearError::LeftPaused(failure())), 1));
+    assert_eq!(control.seen().len() - asked, 2 + tries, "the pause, a try at once, and one a second");
     worker.control = None;
     worker.state = State::Unreachable("refused".into());
-    let outcome = worker.clear_cache(&bench.blocks).await.unwrap_err();
+    let outcome = clear(&worker, &bench.blocks).await.0.unwrap_err();
     assert_eq!(outcome.to_string(), "it is unreachable: refused");
 }

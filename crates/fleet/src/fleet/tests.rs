@@ -334,6 +334,6 @@ async fn what_an_engine_says_of_its_load_is_known_of_each_rank_for_a_while() {
     assert_eq!(fleet.say(&[]).await, [None, None]);
     let mut metrics = String::new();
     prometheus_client::encoding::text::encode(&mut metrics, &fleet.registry).expect("a string takes it");
-    assert!(metrics.contains("load_unknown_total{worker=\"a\"} 1\n"), "{metrics}");
+    assert!(metrics.contains("load_unknown_total{worker=\"a\"} 3\n"), "{metrics}");
     fleet.stop().await;
 }

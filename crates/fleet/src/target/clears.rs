@@ -1,4 +1,4 @@
-//! The words of an engine about a rank's blocks being gone, and those that it owes.
+//! The words that an engine owes about a rank's blocks being gone.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use tokio::time::Instant;
 /// How long an engine that goes on storing may leave out a word that it owes. vLLM says it before it stores anything.
 const WORD_WITHIN: Duration = Duration::from_secs(30);
 
-/// How often it said so, and how often it still has to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Clears {
-    told: u64,
-    /// It dropped its blocks at our command, and says so with its next step only.
+/// An engine that dropped its blocks at our command says so with its next step only. Until then, what it says is older.
+/// vLLM 0.32 says it once for each command, in order. The word for a reset that others commanded cannot be told from ours:
+/// one that comes in between ends the wait too early, and the next word puts that right.
+#[derive(Debug, Default)]
+pub(super) struct Clears {
     owed: u64,
     /// When it first stored something while it owed a word.
     storing_since: Option<Instant>,
 }
 
 impl Clears {
-    /// Whether a word is owed: until it has come, what the engine says is older than the command.
-    pub(super) fn owing(self) -> bool {
+    /// Whether a word is owed.
+    pub(super) fn owing(&self) -> bool {
         self.owed > 0
     }
 
@@ -29,21 +29,17 @@ impl Clears {
         now.duration_since(since) > WORD_WITHIN
     }
 
-    /// It said so. False when that is the word for a command, which was booked when it was given.
+    /// It dropped its blocks at our command, or may have.
+    pub(super) fn owe(&mut self) {
+        self.owed += 1;
+    }
+
+    /// It says that its blocks are gone. True when it owed that.
     pub(super) fn tell(&mut self) -> bool {
-        self.told += 1;
         self.storing_since = None;
         let owed = self.owed.checked_sub(1);
         self.owed = owed.unwrap_or(0);
-        owed.is_none()
-    }
-
-    /// It dropped its blocks at a command that was given after `before`. False when its word for that has come already.
-    pub(super) fn command(&mut self, before: Self) -> bool {
-        // Words for earlier commands come first.
-        let owes = self.told - before.told <= before.owed;
-        self.owed += u64::from(owes);
-        owes
+        owed.is_some()
     }
 
     /// None is waited for any more.

@@ -31,6 +31,7 @@ fn info(kv_events: KvSupport, ranks: u32, first: u32) -> EngineInfo {
 pub(crate) struct Bench {
     pub(crate) blocks: Blocks,
     pub(crate) targets: Vec<Arc<Target>>,
+    fleet_metrics: FleetMetrics,
     registry: Registry,
 }
 
@@ -40,7 +41,13 @@ impl Bench {
         let blocks = Blocks::new(IndexConfig { bytes_max }, 7);
         let metrics = FleetMetrics::register(&mut registry);
         let targets = Target::of_engine(&blocks, &WorkerId::new("w"), &info(kv_events, 2, 2), &metrics);
-        Self { blocks, targets, registry }
+        Self { blocks, targets, fleet_metrics: metrics, registry }
+    }
+
+    /// The ranks of another connection to the same worker.
+    pub(crate) fn again(&self) -> Vec<Arc<Target>> {
+        let worker = WorkerId::new("w");
+        Target::of_engine(&self.blocks, &worker, &info(ON, 2, 2), &self.fleet_metrics)
     }
 
     /// Stores blocks of one sequence that begins with `first`.
@@ -70,7 +77,7 @@ impl Bench {
         found
     }
 
-    fn metrics(&self) -> String {
+    pub(crate) fn metrics(&self) -> String {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry).expect("a string takes it");
         text

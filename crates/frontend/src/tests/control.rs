@@ -93,6 +93,18 @@ async fn an_order_to_drop_caches_says_what_came_of_each_worker() {
 }
 
 #[tokio::test]
+async fn web_pages_give_no_orders() {
+    let setup = controlled().await;
+    let mut order = with_key(post(RESET, ""), "operator");
+    order.headers_mut().insert("origin", "http://attacker.test".parse().unwrap());
+    let refused = setup.order(order).await;
+    assert_eq!(
+        (refused.status().as_u16(), json_of(refused).await["error"]["param"].clone()),
+        (400, json!("origin"))
+    );
+}
+
+#[tokio::test]
 async fn one_order_is_carried_out_at_a_time() {
     let setup = controlled().await;
     let order = Arc::clone(&setup.frontend.app.order).try_acquire_owned().unwrap();

@@ -258,7 +258,7 @@ fn explaining_changes_nothing_and_shows_what_a_choice_would_see() {
         seen.iter().map(|seen| (seen.worker.as_str(), seen.overlap_tokens, seen.cost, seen.unfit)).collect();
     assert_eq!(shown, [("c", 60, 40.0, None), ("b", 0, 100.0, None), ("a", 0, 100.0, Some(Unfit::Excluded))]);
     let preview = bench.query(&query, |board, query, now| board.preview(query, now));
-    assert_eq!(preview, Ok((WorkerId::new("c"), 0, Reason::Policy)));
+    assert_eq!(preview, Ok((WorkerId::new("c"), 0, Rule::Policy)));
     let choice = bench.choose(&query);
     assert_eq!((choice.worker.as_str(), choice.cost), ("c", 40.0));
     assert_eq!(bench.board.stats().tickets, 1);
@@ -272,7 +272,7 @@ fn a_preview_is_what_the_next_choice_will_be_even_when_it_is_drawn() {
             let query = Ask { session: Some(session % 7), prefix: Some(prefix("abc")), ..ask(100) };
             let preview = bench.query(&query, |board, query, now| board.preview(query, now)).unwrap();
             let choice = bench.choose(&query);
-            assert_eq!(preview, (choice.worker, choice.rank, choice.reason), "{policy}");
+            assert_eq!(preview, (choice.worker, choice.rank, choice.rule), "{policy}");
         }
     }
     let preview = Bench::kv(0).query(&ask(1), |board, query, now| board.preview(query, now));

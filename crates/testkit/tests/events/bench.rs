@@ -172,7 +172,7 @@ impl Bench {
 
     /// The engine drops its cache because we tell it to, whatever it is doing.
     pub(crate) async fn command_clear(&self, mock: usize) {
-        self.cluster.seen(mock).clear_cache(self.cluster.blocks()).await.unwrap();
+        self.cluster.seen(mock).clear_cache(self.cluster.blocks(), || ()).await.unwrap();
     }
 
     /// Another engine behind the same address; returns when the fleet has its ranks.

@@ -47,12 +47,12 @@ fn a_pin_beats_the_session_and_does_not_move_it() {
     let mut bench = ranks();
     let session = Ask { session: Some(9), ..ask(100) };
     let first = bench.choose(&session);
-    assert_eq!(first.reason, Reason::Policy);
+    assert_eq!(first.rule, Rule::Policy);
     bench.board.end(first.ticket);
     let choice = bench.choose(&Ask { session: Some(9), ..pinned(Some("b"), Some(3)) });
-    assert_eq!((choice.rank, choice.reason), (3, Reason::Pin));
+    assert_eq!((choice.rank, choice.rule), (3, Rule::Pin));
     let choice = bench.choose(&session);
-    assert_eq!((choice.rank, choice.reason), (0, Reason::Session));
+    assert_eq!((choice.rank, choice.rule), (0, Rule::Session));
 }
 
 #[test]

@@ -16,13 +16,13 @@ fn a_session_stays_until_the_wait_exceeds_the_prefill_it_saves() {
         bench.board.begin(bench.slots[0], charge)
     };
     let ticket = load(&mut bench, 900);
-    assert_eq!(bench.choose(&session(1, 1500)).reason, Reason::Session);
+    assert_eq!(bench.choose(&session(1, 1500)).rule, Rule::Session);
     bench.board.end(ticket);
     let mut bench = Bench::kv(2);
     bench.choose(&session(1, 1000));
     load(&mut bench, 1200);
     let moved = bench.choose(&session(1, 1500));
-    assert_eq!((moved.worker.as_str(), moved.reason), ("b", Reason::Policy));
+    assert_eq!((moved.worker.as_str(), moved.rule), ("b", Rule::Policy));
     assert_eq!(bench.choose(&session(1, 1500)).worker.as_str(), "b");
 }
 
@@ -34,9 +34,9 @@ fn where_the_block_table_is_known_only_what_it_holds_keeps_a_session() {
     }
     bench.choose(&session(1, 1000));
     let gone = bench.choose(&session(1, 1500));
-    assert_eq!((gone.worker.as_str(), gone.reason), ("b", Reason::Policy));
+    assert_eq!((gone.worker.as_str(), gone.rule), ("b", Rule::Policy));
     let held = bench.choose(&Ask { held: vec![(1, 1400)], ..session(1, 1500) });
-    assert_eq!((held.worker.as_str(), held.reason), ("b", Reason::Session));
+    assert_eq!((held.worker.as_str(), held.rule), ("b", Rule::Session));
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_session_holds_for_policies_that_know_no_cache_and_ends_with_its_slot() {
     assert_eq!(bench.goes_to(&session(1, 100)), "a");
     bench.board.remove(first.slot);
     let moved = bench.choose(&session(1, 100));
-    assert_eq!((moved.worker.as_str(), moved.reason), ("c", Reason::Policy));
+    assert_eq!((moved.worker.as_str(), moved.rule), ("c", Rule::Policy));
 }
 
 #[test]
@@ -76,5 +76,5 @@ fn an_idle_session_is_forgotten() {
     let mut bench = Bench::kv(2);
     bench.choose(&session(1, 1000));
     bench.now = Duration::from_secs(3600);
-    assert_eq!(bench.choose(&session(1, 1000)).reason, Reason::Policy);
+    assert_eq!(bench.choose(&session(1, 1000)).rule, Rule::Policy);
 }

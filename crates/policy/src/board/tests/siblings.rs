@@ -14,7 +14,7 @@ fn siblings_join_before_any_block_exists_up_to_a_bound_of_load() {
     let choices: Vec<Choice> = (0..12).map(|_| bench.choose(&group("abcdefgh"))).collect();
     let together = choices.iter().take_while(|choice| choice.worker.as_str() == "a").count();
     assert!((4..12).contains(&together), "{together}");
-    assert_eq!(choices[1].reason, Reason::Siblings);
+    assert_eq!(choices[1].rule, Rule::Siblings);
     // The prompt is computed once per slot, and the bound opens a new one for every four siblings.
     let computed = choices.iter().filter(|choice| choice.uncached_tokens == 133).count();
     assert_eq!(computed, 3);

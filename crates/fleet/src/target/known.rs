@@ -1,0 +1,91 @@
+//! What is known of one rank's block table, and how well.
+
+use tito_kv_index::Table;
+use tito_types::KvCounters;
+
+use super::Clears;
+use crate::metrics::TargetMetrics;
+
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) table: Table,
+    pub(super) state: KvState,
+    pub(super) clears: Clears,
+    /// Whether the feed, as far as it knows, has missed nothing.
+    pub(super) proven: bool,
+    /// What was lost here of what the feed told, since the table was last known to be empty.
+    pub(super) lost: Option<String>,
+    pub(super) media_inexact: Option<String>,
+    pub(super) counters: KvCounters,
+    /// In device memory, host memory and storage.
+    pub(super) blocks: [u64; 3],
+}
+
+/// How much of a block table is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum KvState {
+    /// The engine does not tell.
+    Off(String),
+    /// What is known is true; there may be more.
+    Partial(String),
+    /// All of it.
+    Complete,
+}
+
+impl KvState {
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::Off(_) => "off",
+            Self::Partial(_) => "partial",
+            Self::Complete => "complete",
+        }
+    }
+
+    pub(super) fn reason(&self) -> Option<&String> {
+        match self {
+            Self::Off(reason) | Self::Partial(reason) => Some(reason),
+            Self::Complete => None,
+        }
+    }
+}
+
+impl Known {
+    pub(super) fn new(table: Table, state: KvState) -> Self {
+        Self {
+            table,
+            state,
+            clears: Clears::default(),
+            proven: false,
+            lost: None,
+            media_inexact: None,
+            counters: KvCounters::default(),
+            blocks: [0; 3],
+        }
+    }
+
+    /// Something that the feed told is not in the table any more.
+    pub(super) fn lose(&mut self, metrics: &TargetMetrics, reason: &str) {
+        self.lost = Some(reason.to_owned());
+        self.partial(metrics, reason.to_owned());
+    }
+
+    /// The engine holds nothing: whatever was lost of it here is gone there too.
+    pub(super) fn begin_again(&mut self) {
+        self.lost = None;
+        self.whole_if_proven();
+    }
+
+    /// Complete, unless something was lost on the way here.
+    pub(super) fn whole_if_proven(&mut self) {
+        if self.proven && self.lost.is_none() {
+            self.state = KvState::Complete;
+        }
+    }
+
+    pub(super) fn partial(&mut self, metrics: &TargetMetrics, reason: String) {
+        if self.state == KvState::Complete {
+            metrics.became_partial();
+        }
+        self.state = KvState::Partial(reason);
+    }
+}
