@@ -12,7 +12,7 @@ use hyper::client::conn::http1;
 use hyper::header::{CONNECTION, HOST};
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
-use tito_engine::{LOAD_EVERY, LoadFeed};
+use tito_engine::{LOAD_EVERY, LoadFeed, LoadNews};
 use tito_runtime::Chain;
 use tito_types::{EngineLoad, WorkerId};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -69,7 +69,7 @@ struct Look {
 
 impl Look {
     /// Waits until it is time, and asks.
-    async fn ask<S, F>(&mut self, open: &mut impl FnMut() -> F) -> Vec<EngineLoad>
+    async fn ask<S, F>(&mut self, open: &mut impl FnMut() -> F) -> LoadNews
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
         F: Future<Output = io::Result<S>>,
@@ -92,8 +92,8 @@ impl Look {
             Ok(Err(problem)) => (Vec::new(), Some(problem)),
             Err(_) => (Vec::new(), Some(format!("no answer within {limit:?}"))),
         };
-        self.log(problem);
-        loads
+        self.log(problem.as_deref());
+        LoadNews { loads, problem }
     }
 
     /// Which ranks it says nothing of.
@@ -104,7 +104,7 @@ impl Look {
     }
 
     /// One line when it begins to fail, and one when it no longer does.
-    fn log(&mut self, problem: Option<String>) {
+    fn log(&mut self, problem: Option<&str>) {
         let MetricsAddress { authority, path } = &self.address;
         let (worker, metrics) = (&self.worker, format!("http://{authority}{path}"));
         match problem {

@@ -20,10 +20,18 @@ pub type KvFeed = Pin<Box<dyn Stream<Item = KvUpdate> + Send>>;
 /// no effect unless polled.
 pub type AdapterFeed = Pin<Box<dyn Stream<Item = Vec<Adapter>> + Send>>;
 
-/// What the ranks of an engine have to do, whoever sent it: of all of them about once in [`LOAD_EVERY`]. A rank that is
-/// left out, and every rank when the list is empty, is one of which nothing is known. Never ends while the connection
-/// lives and has no effect unless polled. Silent for an engine that does not tell.
-pub type LoadFeed = Pin<Box<dyn Stream<Item = Vec<EngineLoad>> + Send>>;
+/// What the ranks of an engine have to do, whoever sent it, about once in [`LOAD_EVERY`]. Never ends while the connection
+/// lives and has no effect unless polled. Silent for an engine that is not asked.
+pub type LoadFeed = Pin<Box<dyn Stream<Item = LoadNews> + Send>>;
+
+/// One item of a [`LoadFeed`].
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct LoadNews {
+    /// Of a rank that is left out nothing is known.
+    pub loads: Vec<EngineLoad>,
+    /// Why ranks are left out.
+    pub problem: Option<String>,
+}
 
 /// Between two items of a [`LoadFeed`].
 pub const LOAD_EVERY: Duration = Duration::from_secs(1);

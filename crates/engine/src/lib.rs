@@ -14,7 +14,9 @@ mod open;
 mod places;
 mod stream;
 
-pub use connector::{AdapterFeed, Connection, Connector, Control, KvFeed, LOAD_EVERY, LoadFeed, Lost};
+pub use connector::{
+    AdapterFeed, Connection, Connector, Control, KvFeed, LOAD_EVERY, LoadFeed, LoadNews, Lost,
+};
 pub use erased::BoxEngine;
 pub use merge::{lazy, merge};
 pub use open::open;

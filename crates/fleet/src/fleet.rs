@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use tito_engine::{AdapterFeed, BoxEngine, Connection, Connector, Control, KvFeed, LoadFeed, Lost};
+use tito_engine::{AdapterFeed, BoxEngine, Connection, Connector, Control, KvFeed, LoadFeed, LoadNews, Lost};
 use tito_types::{Adapter, Catalog, EngineInfo, EngineLoad, Identity, WorkerId};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -234,19 +234,20 @@ impl<'a> Ranks<'a> {
                     let event = Event::Adapters(self.worker.clone(), Arc::clone(&self.adapters));
                     let _ = self.shared.events.send(event).await;
                 }
-                Some(now) = loads.next() => self.loads(&now),
+                Some(news) = loads.next() => self.loads(&news),
             }
         }
     }
 
     /// Books what every rank has to do now; of those that are left out nothing is known.
-    fn loads(&self, now: &[EngineLoad]) {
-        let told: BTreeMap<u32, EngineLoad> = now.iter().map(|load| (load.rank, *load)).collect();
+    fn loads(&self, LoadNews { loads, problem }: &LoadNews) {
+        let told: BTreeMap<u32, EngineLoad> = loads.iter().map(|load| (load.rank, *load)).collect();
+        let problem = problem.as_deref().unwrap_or("its engine leaves it out");
         if self.targets.iter().any(|target| !told.contains_key(&target.rank)) {
             self.shared.metrics.load_unknown(self.worker);
         }
         for target in &self.targets {
-            target.tell_load(told.get(&target.rank).copied());
+            target.tell_load(told.get(&target.rank).copied().ok_or(problem));
         }
         self.shared.loads.send_replace(());
     }

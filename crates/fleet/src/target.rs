@@ -168,14 +168,19 @@ impl Target {
         Arc::clone(&self.generations.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What its engine says it has to do, or that it does not say any more.
-    pub fn tell_load(&self, load: Option<EngineLoad>) {
+    /// What its engine says it has to do, or why that is not known.
+    pub fn tell_load(&self, load: Result<EngineLoad, &str>) {
         self.load.lock().unwrap_or_else(PoisonError::into_inner).book(load);
     }
 
     /// What its engine last said that it has to do, for as long as that holds.
     pub fn told_load(&self) -> Option<ToldLoad> {
         self.load.lock().unwrap_or_else(PoisonError::into_inner).latest()
+    }
+
+    /// Why it is not known what its engine has to do, where it was asked.
+    pub fn load_problem(&self) -> Option<String> {
+        self.load.lock().unwrap_or_else(PoisonError::into_inner).problem.clone()
     }
 
     /// What an operator sees.

@@ -59,6 +59,7 @@ struct Target<'a> {
     rank: u32,
     capacity_tokens: u64,
     load: Load,
+    others_unknown: Option<&'a str>,
     index: Index<'a>,
 }
 
@@ -170,11 +171,12 @@ impl<'a> From<&'a tito_types::Adapter> for Adapter<'a> {
 
 impl<'a> From<&'a TargetReport> for Target<'a> {
     fn from(report: &'a TargetReport) -> Self {
-        let TargetReport { rank, capacity_tokens, load, index } = report;
+        let TargetReport { rank, capacity_tokens, load, others_unknown, index } = report;
         Self {
             rank: *rank,
             capacity_tokens: *capacity_tokens,
             load: Load::from(*load),
+            others_unknown: others_unknown.as_deref(),
             index: Index::from(index),
         }
     }

@@ -11,10 +11,12 @@ use http::StatusCode;
 use http::header::ORIGIN;
 use tito_formats::{ResetPrefixCache, reset_body, workers_body};
 use tito_runtime::Stage;
-use tito_types::{ClearReport, EngineError, GenerateRequest, RouteReport, WorkerId, WorkerReport};
+use tito_types::{ClearReport, EngineError, GenerateRequest, RequestId, RouteReport, WorkerId, WorkerReport};
+use tracing::info;
 
 use crate::app::App;
 use crate::config::ORDER_BYTES_MAX;
+use crate::door::Arrival;
 use crate::status::{Door, Failure, rescue};
 use crate::{body, reply};
 
@@ -42,8 +44,14 @@ pub(crate) async fn workers(State(app): State<Arc<App>>) -> Response {
 
 /// Drops prefix caches, and says what came of it: 200 whatever did, as vLLM does, with `success` in the body.
 pub(crate) async fn reset_prefix_cache(State(app): State<Arc<App>>, request: Request) -> Response {
+    let id = request.extensions().get::<Arrival>().map(|arrival| arrival.id.clone());
     match reset(&app, request).await {
-        Ok(reports) => reply::json(StatusCode::OK, reset_body(&reports)),
+        Ok(reports) => {
+            let failed = reports.iter().filter(|report| report.error.is_some()).count();
+            let (request, workers) = (id.as_ref().map(RequestId::as_str), reports.len());
+            info!(target: "access", request, route = "reset_prefix_cache", workers, failed, "order");
+            reply::json(StatusCode::OK, reset_body(&reports))
+        }
         Err(failure) => rescue(&failure).into_response(),
     }
 }

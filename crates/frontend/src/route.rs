@@ -49,9 +49,13 @@ pub(crate) const BUILT_IN: [(&str, Route); 14] = [
     ("/debug/route", Route::DebugRoute),
 ];
 
-/// Every path where orders are taken; [`Route::ResetPrefixCache`] takes POST, the other GET.
-pub(crate) const CONTROL: [(&str, Route); 2] =
-    [("/reset_prefix_cache", Route::ResetPrefixCache), ("/workers", Route::Workers)];
+/// Every path where orders are taken; [`Route::ResetPrefixCache`] takes POST, the other GET. It has two paths: vLLM's, which
+/// trainers know, and one that no engine has, so that a command sent to the wrong port does nothing.
+pub(crate) const CONTROL: [(&str, Route); 3] = [
+    ("/reset_prefix_cache", Route::ResetPrefixCache),
+    ("/workers/reset", Route::ResetPrefixCache),
+    ("/workers", Route::Workers),
+];
 
 impl Route {
     /// The route of a request's path where orders are taken.

@@ -7,6 +7,9 @@ use tracing::{info, warn};
 
 use crate::Route;
 
+/// Workers that a refusal names.
+const NAMES_MAX: usize = 64;
+
 impl Route {
     /// Makes these workers, or all, drop what they have cached: prefixes on every tier, media, encoder outputs. Without
     /// `running` a worker with requests in flight from here is left alone; with it they go on, and what they had is
@@ -21,7 +24,8 @@ impl Route {
         let view = self.shared.sync();
         let workers = &view.snapshot().workers;
         if let Some(unknown) = wanted.iter().find(|id| !workers.iter().any(|worker| worker.id == **id)) {
-            let message = format!("no worker is called {unknown}");
+            let valid: Vec<_> = workers.iter().take(NAMES_MAX).map(|worker| worker.id.as_str()).collect();
+            let message = format!("no worker is called {unknown}; valid: {}", valid.join(", "));
             return Err(EngineError::Invalid { param: "worker".to_owned(), message });
         }
         let chosen = workers.iter().filter(|worker| wanted.is_empty() || wanted.contains(&worker.id));
@@ -32,7 +36,10 @@ impl Route {
         let report = |error| ClearReport { worker: worker.id.clone(), error };
         let in_flight = self.in_flight(worker);
         if !running && in_flight > 0 {
-            return report(Some(format!("its blocks are held; continuations in flight: {in_flight}")));
+            return report(Some(format!(
+                "its blocks are held; continuations in flight: {in_flight}; reset_running_requests (--running) drops \
+                 them all the same"
+            )));
         }
         match worker.clear_cache(&self.shared.blocks, || self.forget_expected(worker)).await {
             Ok(()) => {

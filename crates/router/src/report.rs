@@ -92,6 +92,7 @@ fn target_report(target: &Target, loads: &BTreeMap<TargetId, Load>) -> TargetRep
         rank: target.rank,
         capacity_tokens: target.capacity_tokens,
         load: load_report(load),
+        others_unknown: target.load_problem(),
         index: target.report(),
     }
 }

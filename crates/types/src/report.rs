@@ -43,6 +43,8 @@ pub struct TargetReport {
     pub capacity_tokens: u64,
     /// What it has to do.
     pub load: LoadReport,
+    /// Why it is not known what others have sent to it, where its engine was asked.
+    pub others_unknown: Option<String>,
     /// What is known of its block table.
     pub index: IndexReport,
 }

@@ -47,7 +47,7 @@ pub(crate) struct ResetArgs {
     #[arg(long)]
     pub(crate) running: bool,
     /// Where tito serve takes orders (--control-port)
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8001", env = "TITO_CONTROL_URL")]
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8002", env = "TITO_CONTROL_URL")]
     pub(crate) url: String,
     /// File whose first key is presented, such as the server's --control-key-file
     #[arg(long, value_name = "FILE", env = "TITO_CONTROL_KEY_FILE")]

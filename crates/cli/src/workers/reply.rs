@@ -25,6 +25,7 @@ pub(super) struct Engine {
 pub(super) struct Target {
     pub(super) rank: u32,
     pub(super) load: Load,
+    pub(super) others_unknown: Option<String>,
     pub(super) index: Index,
 }
 

@@ -46,6 +46,7 @@ pub(super) fn run(args: &ResetArgs) -> ExitCode {
     })
 }
 
+/// Not vLLM's own path: an engine that listens there by mistake would drop its cache, and nobody would know.
 fn path(args: &ResetArgs) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     for worker in &args.workers {
@@ -54,7 +55,7 @@ fn path(args: &ResetArgs) -> String {
     if args.running {
         query.append_pair("reset_running_requests", "true");
     }
-    format!("/reset_prefix_cache?{}", query.finish())
+    format!("/workers/reset?{}", query.finish())
 }
 
 fn render(workers: &[Worker]) -> String {

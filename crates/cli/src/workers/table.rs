@@ -20,7 +20,7 @@ const HEAD: [&str; COLUMNS] = [
 ];
 /// Columns of numbers stand to the right.
 const NUMBERS: [bool; COLUMNS] = [false, true, false, false, true, true, true, true, false, true, true];
-/// Shown only where some engine tells what others have sent to it.
+/// Shown only where some engine is asked what others have sent to it.
 const OTHERS: usize = 7;
 
 type Row = [String; COLUMNS];
@@ -30,7 +30,8 @@ pub(super) fn render(workers: &[Worker]) -> String {
         return "no worker is configured\n".to_owned();
     }
     let rows: Vec<Row> = workers.iter().flat_map(rows).collect();
-    let others = rows.iter().any(|row| row[OTHERS] != "-");
+    let asked = |target: &Target| target.others_unknown.is_some() || others(&target.load) != "-";
+    let others = workers.iter().flat_map(|worker| &worker.targets).any(asked);
     let head = HEAD.map(str::to_owned);
     let mut widths = [0; COLUMNS];
     for row in std::iter::once(&head).chain(&rows) {
@@ -81,7 +82,7 @@ fn rows(worker: &Worker) -> Vec<Row> {
 }
 
 fn cells(target: &Target) -> [String; 7] {
-    let Target { rank: _, load, index } = target;
+    let Target { rank: _, load, others_unknown: _, index } = target;
     let blocks = &index.blocks;
     let blocks = match (blocks.cpu, blocks.storage) {
         (0, 0) => blocks.gpu.to_string(),
@@ -111,7 +112,11 @@ fn reasons(worker: &Worker) -> Vec<String> {
     let Worker { id, state, reason, targets, .. } = worker;
     let mut reasons = Vec::new();
     reasons.extend(reason.as_ref().map(|reason| format!("{id} is {state}: {reason}")));
-    for Target { rank, index, .. } in targets {
+    for Target { rank, others_unknown, index, .. } in targets {
+        let unknown = others_unknown.as_ref();
+        reasons.extend(
+            unknown.map(|why| format!("{id} rank {rank}: what others have sent is not known: {why}")),
+        );
         let state = &index.state;
         reasons.extend(index.reason.as_ref().map(|why| format!("{id} rank {rank}: index {state}: {why}")));
         let media = index.media_inexact.as_ref();

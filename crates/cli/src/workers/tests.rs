@@ -39,6 +39,11 @@ WORKER          RANK  STATE        MODEL  IN-FLIGHT  PREFILL  DECODE  OTHERS  IN
 10.0.0.6:50051     -  unreachable  -              -        -       -       -  -              -     -
 ";
     assert!(table::render(&listed.workers).starts_with(expected), "{}", table::render(&listed.workers));
+    let asked = WORKERS.replace("\"rank\":0,", "\"rank\":0,\"others_unknown\":\"Connection refused\",");
+    let text = table::render(&serde_json::from_str::<Listed>(&asked).unwrap().workers);
+    assert!(text.contains(" OTHERS "), "{text}");
+    let reason = "10.0.0.5:50051 rank 0: what others have sent is not known: Connection refused\n";
+    assert!(text.contains(reason), "{text}");
 }
 
 #[test]

@@ -71,7 +71,8 @@ impl Engine {
 
     /// Requests running by the next item; none where nothing is known.
     async fn next(&mut self) -> Option<u32> {
-        let loads = self.feed.next().await.expect("it never ends");
+        let LoadNews { loads, problem } = self.feed.next().await.expect("it never ends");
+        assert_eq!(loads.is_empty(), problem.is_some(), "a rank is left out for a reason");
         loads.first().map(|load| load.running)
     }
 

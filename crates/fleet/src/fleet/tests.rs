@@ -55,7 +55,10 @@ impl Connector for Scripted {
             kv: Box::pin(futures_util::stream::pending()),
             adapters: loaded,
             adapter_feed: Box::pin(changes(adapters)),
-            load_feed: Box::pin(changes(self.loads.clone())),
+            load_feed: Box::pin(changes(self.loads.clone()).map(|loads| {
+                let problem = loads.is_empty().then(|| "it does not answer".to_owned());
+                LoadNews { loads, problem }
+            })),
             lost: Box::pin(async move {
                 cut.notified().await;
                 "cut".to_owned()
@@ -331,7 +334,16 @@ async fn what_an_engine_says_of_its_load_is_known_of_each_rank_for_a_while() {
     tokio::time::sleep(crate::LOAD_HOLDS).await;
     assert_eq!(fleet.known_loads(), [None, None], "too long ago");
     assert_eq!(fleet.say(&[(4, 7)]).await, [Some(7), None]);
+    let problems = |fleet: &Running| -> Vec<Option<String>> {
+        let targets = fleet.snapshot.borrow().workers[0].targets.clone();
+        targets.iter().map(|target| target.load_problem()).collect()
+    };
+    assert_eq!(problems(&fleet), [None, Some("its engine leaves it out".to_owned())]);
     assert_eq!(fleet.say(&[]).await, [None, None]);
+    assert_eq!(
+        problems(&fleet),
+        ["it does not answer", "it does not answer"].map(|why| Some(why.to_owned()))
+    );
     let mut metrics = String::new();
     prometheus_client::encoding::text::encode(&mut metrics, &fleet.registry).expect("a string takes it");
     assert!(metrics.contains("load_unknown_total{worker=\"a\"} 3\n"), "{metrics}");

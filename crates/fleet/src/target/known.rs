@@ -63,10 +63,12 @@ impl Known {
         }
     }
 
-    /// Something that the feed told is not in the table any more.
+    /// Something that the feed told is not in the table any more. What made it partial before is still why.
     pub(super) fn lose(&mut self, metrics: &TargetMetrics, reason: &str) {
-        self.lost = Some(reason.to_owned());
-        self.partial(metrics, reason.to_owned());
+        self.lost.get_or_insert_with(|| reason.to_owned());
+        if self.state == KvState::Complete {
+            self.partial(metrics, reason.to_owned());
+        }
     }
 
     /// The engine holds nothing: whatever was lost of it here is gone there too.
@@ -75,10 +77,10 @@ impl Known {
         self.whole_if_proven();
     }
 
-    /// Complete, unless something was lost on the way here.
+    /// Complete, unless something was lost on the way here, which is then why it is not.
     pub(super) fn whole_if_proven(&mut self) {
-        if self.proven && self.lost.is_none() {
-            self.state = KvState::Complete;
+        if self.proven {
+            self.state = self.lost.clone().map_or(KvState::Complete, KvState::Partial);
         }
     }
 

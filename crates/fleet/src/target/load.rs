@@ -22,12 +22,15 @@ pub struct ToldLoad {
 pub(super) struct Said {
     number: u64,
     last: Option<(Instant, EngineLoad)>,
+    /// Why it is not known, where it was asked for.
+    pub(super) problem: Option<String>,
 }
 
 impl Said {
-    pub(super) fn book(&mut self, load: Option<EngineLoad>) {
+    pub(super) fn book(&mut self, load: Result<EngineLoad, &str>) {
         self.number += 1;
-        self.last = load.map(|load| (Instant::now(), load));
+        self.last = load.ok().map(|load| (Instant::now(), load));
+        self.problem = load.err().map(str::to_owned);
     }
 
     pub(super) fn latest(&self) -> Option<ToldLoad> {

@@ -35,6 +35,7 @@ fn ready() -> WorkerReport {
             other_requests: reason.map(|_| 3),
             other_tokens: reason.map(|_| 900),
         },
+        others_unknown: reason.is_none().then(|| "HTTP 503".to_owned()),
         index: IndexReport {
             state,
             reason: reason.map(str::to_owned),
@@ -77,9 +78,9 @@ fn workers_are_told_with_every_target() {
             {"workers":[
             {"id":"10.0.0.5:50051","state":"ready","reason":null,"engine":{"version":"0.32.0","instance":"i-1","models":["m","alias \"2\""],"adapters":[
             {"name":"ad","id":3,"source":"org/ad"}],"multimodal":true,"pixels":"raw","data_parallel_size":2},"targets":[
-            {"rank":0,"capacity_tokens":4096,"load":{"in_flight":2,"prefill_tokens":300,"decode_tokens":70,"other_requests":null,"other_tokens":null},
+            {"rank":0,"capacity_tokens":4096,"load":{"in_flight":2,"prefill_tokens":300,"decode_tokens":70,"other_requests":null,"other_tokens":null},"others_unknown":"HTTP 503",
              "index":{"state":"complete","reason":null,"block_tokens":16,"blocks":{"gpu":10,"cpu":4,"storage":1},"media_inexact":null,"counters":{"batches":1,"gaps":2,"replays":3,"duplicates":4,"unreadable":5,"skipped":6,"restarts":7}}},
-            {"rank":1,"capacity_tokens":4096,"load":{"in_flight":2,"prefill_tokens":300,"decode_tokens":70,"other_requests":3,"other_tokens":900},
+            {"rank":1,"capacity_tokens":4096,"load":{"in_flight":2,"prefill_tokens":300,"decode_tokens":70,"other_requests":3,"other_tokens":900},"others_unknown":null,
              "index":{"state":"partial","reason":"gap at 7","block_tokens":16,"blocks":{"gpu":10,"cpu":4,"storage":1},"media_inexact":"events carry no offsets","counters":{"batches":1,"gaps":2,"replays":3,"duplicates":4,"unreadable":5,"skipped":6,"restarts":7}}}]},
             {"id":"10.0.0.6:50051","state":"unreachable","reason":"Connection refused","engine":null,"targets":[]}]}
         "#]],

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::DOCUMENT;
-use crate::route::{BUILT_IN, Route};
+use crate::route::{BUILT_IN, CONTROL, Route};
 
 const GENERATE: &str = include_str!("../../../../docs/generate.md");
 const COMPLETIONS: &str = include_str!("../../../../docs/completions.md");
@@ -18,8 +18,10 @@ fn every_route_is_described_and_nothing_else() {
         let method = if route == Route::DebugRoute { "POST" } else { "GET" };
         format!("{method} {}", path.replace("{*", "{"))
     });
-    let others = ["POST /inference/v1/generate", "POST /v1/completions", "POST /reset_prefix_cache"];
-    let served: BTreeSet<String> = built_in.into_iter().chain(others.map(str::to_owned)).collect();
+    let orders = CONTROL.iter().filter(|(_, route)| *route == Route::ResetPrefixCache);
+    let orders = orders.map(|(path, _)| format!("POST {path}"));
+    let formats = ["POST /inference/v1/generate", "POST /v1/completions"].map(str::to_owned);
+    let served: BTreeSet<String> = built_in.into_iter().chain(formats).chain(orders).collect();
     let document = document();
     let described: BTreeSet<String> = document["paths"]
         .as_object()

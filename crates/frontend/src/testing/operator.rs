@@ -22,7 +22,13 @@ impl Operator for ToyOperator {
             media_inexact: None,
             counters: KvCounters::default(),
         };
-        let target = TargetReport { rank: 0, capacity_tokens: 64, load: LoadReport::default(), index };
+        let target = TargetReport {
+            rank: 0,
+            capacity_tokens: 64,
+            load: LoadReport::default(),
+            others_unknown: None,
+            index,
+        };
         vec![WorkerReport {
             id: WorkerId::new("w"),
             state: "ready",

@@ -45,6 +45,7 @@ async fn each_socket_has_its_own_routes_and_its_own_keys() {
     let status = async |request, key| setup.order(with_key(request, key)).await.status().as_u16();
     assert_eq!(status(get("/workers"), "operator").await, 200);
     assert_eq!(status(post(RESET, ""), "operator").await, 200);
+    assert_eq!(status(post("/workers/reset", ""), "operator").await, 200);
     for request in [get("/workers"), post(RESET, ""), get("/nowhere")] {
         assert_eq!(status(request, "client").await, 401);
     }
@@ -54,7 +55,7 @@ async fn each_socket_has_its_own_routes_and_its_own_keys() {
     assert_eq!(status(get(RESET), "operator").await, 405);
     let text = metrics_text(&setup.registry);
     assert!(
-        text.contains(r#"frontend_requests_total{route="reset_prefix_cache",status="2xx",code="ok"} 1"#),
+        text.contains(r#"frontend_requests_total{route="reset_prefix_cache",status="2xx",code="ok"} 2"#),
         "{text}"
     );
 }

@@ -27,7 +27,7 @@ async fn the_workers_that_were_named_or_all_are_cleared() {
     assert_eq!(clear(&bench, &[], false).await, pairs(&[("a", ""), ("b", "")]));
     assert_eq!(goes(&bench, &asked(&prompt)), ("a".into(), 0));
     let unknown = bench.route.clear_caches(&[WorkerId::new("z")], true).await.unwrap_err();
-    assert_eq!(unknown.to_string(), "worker: no worker is called z");
+    assert_eq!(unknown.to_string(), "worker: no worker is called z; valid: a, b");
     assert_eq!(bench.control.seen().len(), 2 * 3, "a pause and a resume for each");
 }
 
@@ -36,7 +36,7 @@ async fn what_is_in_flight_protects_a_worker_unless_it_may_be_computed_again() {
     let bench = Bench::new(&[hanging(), hanging()]);
     let asked = GenerateRequest { n: 2, worker: Some(WorkerId::new("b")), ..request(Delivery::Deltas) };
     let tokens = bench.route.generate(asked).await.expect("accepted");
-    let held = "its blocks are held; continuations in flight: 2";
+    let held = "its blocks are held; continuations in flight: 2; reset_running_requests (--running) drops them all the same";
     assert_eq!(clear(&bench, &[], false).await, pairs(&[("a", ""), ("b", held)]));
     assert_eq!(clear(&bench, &["b"], true).await, pairs(&[("b", "")]));
     drop(tokens);

@@ -12,7 +12,7 @@ const LOOKED: Duration = Duration::from_millis(500);
 /// An engine says what the only rank of a worker has to do, or nothing any more.
 fn says(bench: &Bench, loads: &watch::Sender<()>, worker: usize, said: Option<(u32, f64)>) {
     let load = |(running, kv_usage)| EngineLoad { rank: 0, running, waiting: 1, kv_usage };
-    bench.target(worker, 0).tell_load(said.map(load));
+    bench.target(worker, 0).tell_load(said.map(load).ok_or("it says nothing"));
     loads.send_replace(());
 }
 
