@@ -1,6 +1,6 @@
 //! One HTTP request of a command, over a connection of its own.
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
@@ -27,11 +27,13 @@ pub(crate) async fn send(
         let body = body.map_err(|error| anyhow::anyhow!("read the reply: {error}"))?.to_bytes();
         Ok((status, String::from_utf8(body.to_vec()).context("the reply is not UTF-8")?))
     };
+    let mut exchange = std::pin::pin!(exchange);
     tokio::select! {
-        reply = exchange => reply,
-        ended = connection => {
+        reply = &mut exchange => reply,
+        // A server may close after its answer, of which some is not read yet; where it closed before, this fails.
+        ended = connection => exchange.await.or_else(|error| {
             ended?;
-            bail!("{authority} closed the connection before it answered")
-        }
+            Err(error.context(format!("{authority} closed the connection before it answered")))
+        }),
     }
 }

@@ -27,18 +27,25 @@ pub(crate) enum NotPlain {
 impl PlainUrl {
     pub(crate) fn parse(url: &str) -> Result<Self, NotPlain> {
         let uri: Uri = url.parse().map_err(|_| NotPlain::Url)?;
+        if url.contains('#') {
+            return Err(NotPlain::Query);
+        }
         match uri.scheme_str() {
             Some("http") => {}
             Some("https") => return Err(NotPlain::Tls),
             _ => return Err(NotPlain::Scheme),
         }
         let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'));
-        let authority = authority.ok_or(NotPlain::Host)?;
-        let port = match authority.port_u16() {
-            None if authority.as_str() == authority.host() => 80,
-            None | Some(0) => return Err(NotPlain::Port),
-            Some(port) => port,
+        let authority = authority.filter(|authority| !authority.host().is_empty()).ok_or(NotPlain::Host)?;
+        let port = match authority.as_str()[authority.host().len()..].strip_prefix(':') {
+            None => 80,
+            // The parser of numbers would take a sign.
+            Some(port) if port.bytes().all(|byte| byte.is_ascii_digit()) => port.parse().unwrap_or(0),
+            Some(_) => 0,
         };
+        if port == 0u16 {
+            return Err(NotPlain::Port);
+        }
         if uri.query().is_some() {
             return Err(NotPlain::Query);
         }
@@ -54,7 +61,7 @@ impl fmt::Display for NotPlain {
             Self::Scheme => "must begin with http://",
             Self::Host => "names no host, or a user",
             Self::Port => "has no such port",
-            Self::Query => "must have no query",
+            Self::Query => "must have no query and no fragment",
         })
     }
 }

@@ -101,11 +101,14 @@ pub(crate) fn without_secrets(words: &str) -> String {
     shown
 }
 
-/// A word that is an address, up to its host; another one as it is.
+/// A word that is an address, up to its host; nothing of one that may name a user; another one as it is.
 fn origin(word: &str) -> &str {
+    if word.contains('@') {
+        return "…";
+    }
     let Some(start) = word.find("://").map(|at| at + 3) else { return word };
     let end = word[start..].find(['/', '?', '#']).map_or(word.len(), |length| start + length);
-    if word[start..end].contains('@') { &word[..start] } else { &word[..end] }
+    &word[..end]
 }
 
 /// The client is told what kind of failure it was. Behind the first colon are what answered at an address within the
@@ -113,7 +116,8 @@ fn origin(word: &str) -> &str {
 fn raw_media_refused(words: &str) -> EngineError {
     let kind = words.split(": ").next().unwrap_or(words);
     // No kind that is known holds any of these; paths and addresses do.
-    let kind = if kind.contains(['/', '\\', '.', '@']) { "preprocessing failed" } else { kind };
+    let foreign = |c: char| matches!(c, '/' | '\\' | '.' | '@') || c.is_control();
+    let kind = if kind.contains(foreign) { "preprocessing failed" } else { kind };
     let kind = &kind[..kind.floor_char_boundary(RAW_MEDIA_BYTES_MAX)];
     EngineError::Invalid {
         param: "content_parts".to_owned(),
@@ -145,7 +149,7 @@ fn is_h2(error: &(dyn std::error::Error + 'static)) -> bool {
 
 /// Code, message and causes on one line, for the log.
 pub(crate) fn describe(status: &Status) -> String {
-    let shown = format!("{:?}: {}", status.code(), status.message());
+    let shown = format!("{:?}: {}", status.code(), without_secrets(status.message()));
     match status.source() {
         Some(cause) => format!("{shown}: {}", Chain(cause)),
         None => shown,

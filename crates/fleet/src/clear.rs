@@ -2,18 +2,13 @@
 
 use std::time::Duration;
 
-use tito_engine::Control;
 use tito_types::EngineError;
-use tokio::time::{Instant, sleep};
-use tracing::{error, warn};
+use tokio::time::timeout;
 
 use crate::{Blocks, Worker};
 
-/// How long an engine is told to go on: longer than a pause may take that was given up, because vLLM refuses to go on while
-/// one is under way. An engine that was left paused would hold every request it has.
-const RESUME_WITHIN: Duration = Duration::from_secs(90);
-/// Between two of those tries.
-const RESUME_PAUSE: Duration = Duration::from_secs(1);
+/// How long an order waits for the engine to go on. Its keeper tells it to for as long as it takes.
+const RESUME_WITHIN: Duration = Duration::from_secs(10);
 
 /// Why an engine's caches were not dropped, or what came of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,9 +22,12 @@ pub enum ClearError {
     /// It refused, failed or did not answer in time.
     #[error("{0}")]
     Engine(EngineError),
+    /// It was paused by an earlier order, and has not gone on.
+    #[error("an earlier order has paused it, and it has not gone on yet; it is told to until it does")]
+    Halted,
     /// It may be paused still.
-    #[error("it was told to go on for {RESUME_WITHIN:?} and may be paused still: {0}")]
-    LeftPaused(EngineError),
+    #[error("it did not go on within {RESUME_WITHIN:?} after the order; it is told to until it does")]
+    LeftPaused,
 }
 
 impl Worker {
@@ -37,7 +35,7 @@ impl Worker {
     /// compute again what they had. What is known of its blocks is forgotten, and `forgotten` called, before it computes
     /// anything else; also when nobody knows whether it did.
     ///
-    /// The engine is paused in between, for about as long as one step takes: who drops this half way leaves it so.
+    /// The engine is paused in between, for about as long as one step takes. It goes on even if this is dropped.
     pub async fn clear_cache(
         &self,
         blocks: &Blocks,
@@ -47,8 +45,17 @@ impl Worker {
             let reason = self.state.reason().unwrap_or("gone");
             return Err(ClearError::NotReady(format!("{}: {reason}", self.state.word())));
         };
-        if control.is_paused().await.map_err(ClearError::Engine)? {
-            return Err(ClearError::Paused);
+        let holding = self.halt.begin().ok_or(ClearError::Halted)?;
+        match control.is_paused().await {
+            Ok(false) => {}
+            Ok(true) => {
+                holding.unused();
+                return Err(ClearError::Paused);
+            }
+            Err(error) => {
+                holding.unused();
+                return Err(ClearError::Engine(error));
+            }
         }
         let cleared = control.pause_and_clear().await;
         match &cleared {
@@ -60,30 +67,16 @@ impl Worker {
             forgotten();
         }
         // Also after a failure: it may have been the answer that was lost.
-        resume(self, control.as_ref()).await?;
-        cleared.map_err(ClearError::Engine)
+        drop(holding);
+        let over = timeout(RESUME_WITHIN, self.halt.over()).await;
+        cleared.map_err(ClearError::Engine)?;
+        over.map_err(|_| ClearError::LeftPaused)
     }
 }
 
 /// Whether the engine turned the order down before it did anything.
 fn refused(error: &EngineError) -> bool {
     matches!(error, EngineError::Refused(_) | EngineError::Unsupported(_))
-}
-
-async fn resume(worker: &Worker, control: &dyn Control) -> Result<(), ClearError> {
-    let started = Instant::now();
-    let mut first = true;
-    loop {
-        let Err(problem) = control.resume().await else { return Ok(()) };
-        if started.elapsed() >= RESUME_WITHIN {
-            error!(worker = %worker.id, error = %problem, "may be paused still: resume it by hand");
-            return Err(ClearError::LeftPaused(problem));
-        }
-        if std::mem::take(&mut first) {
-            warn!(worker = %worker.id, error = %problem, "not resumed, trying again");
-        }
-        sleep(RESUME_PAUSE).await;
-    }
 }
 
 #[cfg(test)]

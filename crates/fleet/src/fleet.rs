@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::snapshot::adapter;
-use crate::{Blocks, FleetMetrics, Snapshot, State, Target, Worker};
+use crate::{Blocks, FleetMetrics, Halt, Snapshot, State, Target, Worker};
 
 /// Puts the layers that belong to one engine around it.
 pub type Wrap = Box<dyn Fn(&EngineInfo, BoxEngine) -> BoxEngine + Send + Sync>;
@@ -82,7 +82,8 @@ impl<C: Connector> Fleet<C> {
             metrics.unreached(id);
             let state = State::Unreachable("not reached yet".to_owned());
             let (adapters, targets) = (Arc::default(), Vec::new());
-            Arc::new(Worker { id: id.clone(), info: None, adapters, state, control: None, targets })
+            let (control, halt) = (None, Arc::default());
+            Arc::new(Worker { id: id.clone(), info: None, adapters, state, control, halt, targets })
         };
         let workers: BTreeMap<_, _> = connectors.keys().map(|id| (id.clone(), waiting(id))).collect();
         let first = Snapshot { workers: workers.values().cloned().collect() };
@@ -114,8 +115,8 @@ impl<C: Connector> Fleet<C> {
         let metrics = table.metrics.clone();
         let shared = Arc::new(Shared { config, wrap, blocks, metrics, loads, events });
         let mut keepers = JoinSet::new();
-        for connector in connectors.into_values() {
-            keepers.spawn(keep(connector, Arc::clone(&shared)));
+        for (id, connector) in connectors {
+            keepers.spawn(keep(connector, Arc::clone(&table.workers[&id].halt), Arc::clone(&shared)));
         }
         let handle = async {
             loop {
@@ -149,7 +150,7 @@ struct Shared {
 }
 
 /// Keeps one engine connected, for ever.
-async fn keep<C: Connector>(connector: C, shared: Arc<Shared>) {
+async fn keep<C: Connector>(connector: C, halt: Arc<Halt>, shared: Arc<Shared>) {
     let id = connector.worker();
     let FleetConfig { retry_min, retry_max } = shared.config;
     let mut pause = retry_min;
@@ -162,9 +163,13 @@ async fn keep<C: Connector>(connector: C, shared: Arc<Shared>) {
                 let mut ranks = Ranks::open(&shared, id, &info);
                 ranks.adapters(adapters);
                 let (adapters, targets) = (Arc::clone(&ranks.adapters), ranks.targets.clone());
+                let settled = Arc::clone(&control);
                 let reached = Reached { info: Arc::new(info), adapters, engine, control, targets };
                 let _ = shared.events.send(Event::Reached(id.clone(), reached)).await;
-                let reason = ranks.follow(kv, adapter_feed, load_feed, lost).await;
+                let reason = tokio::select! {
+                    reason = ranks.follow(kv, adapter_feed, load_feed, lost) => reason,
+                    () = halt.settle(id, settled.as_ref()) => unreachable!("it never ends"),
+                };
                 let _ = shared.events.send(Event::Lost(id.clone(), reason)).await;
             }
             Err(error) => {
@@ -311,11 +316,9 @@ impl Table {
         let (model, instance, version) = (&model.names[0], &info.instance_id, &info.engine_version);
         info!(worker = %id, model, max_model_len, instance, version, adapters = loaded, "engine ready");
         self.metrics.accepted(id);
-        let id = id.clone();
-        let state = State::Ready(engine);
-        let worker =
-            Worker { id: id.clone(), info: Some(info), adapters, state, control: Some(control), targets };
-        self.workers.insert(id, Arc::new(worker));
+        let Some(worker) = self.workers.get_mut(id) else { return };
+        let (info, state, control) = (Some(info), State::Ready(engine), Some(control));
+        *worker = Arc::new(Worker { info, adapters, state, control, targets, ..Worker::clone(worker) });
     }
 
     fn adapters(&mut self, id: &WorkerId, adapters: Arc<[Adapter]>) {

@@ -7,6 +7,7 @@
 mod blocks;
 mod clear;
 mod fleet;
+mod halt;
 mod metrics;
 mod snapshot;
 mod target;
@@ -14,6 +15,7 @@ mod target;
 pub use blocks::Blocks;
 pub use clear::ClearError;
 pub use fleet::{Fleet, FleetConfig, Wrap};
+pub use halt::Halt;
 pub use metrics::FleetMetrics;
 pub use snapshot::{Snapshot, State, Worker};
 pub use target::{LOAD_HOLDS, Target, TargetId, ToldLoad};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tito_engine::{BoxEngine, Control};
 use tito_types::{Adapter, Catalog, CatalogModel, EngineInfo, WorkerId};
 
-use crate::Target;
+use crate::{Halt, Target};
 
 /// The fleet at one moment.
 #[derive(Debug, Clone, Default)]
@@ -29,6 +29,8 @@ pub struct Worker {
     pub state: State,
     /// Where orders to it go; absent while it is not ready.
     pub control: Option<Arc<dyn Control>>,
+    /// Whether it is paused by us.
+    pub halt: Arc<Halt>,
     /// One per data-parallel rank behind it, by rank; empty while it is not ready.
     pub targets: Vec<Arc<Target>>,
 }

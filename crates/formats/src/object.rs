@@ -150,10 +150,10 @@ fn is_object(json: &str) -> bool {
     json.trim_start().starts_with('{')
 }
 
-type Members<'a> = Vec<(Cow<'a, str>, &'a RawValue)>;
+pub(crate) type Members<'a> = Vec<(Cow<'a, str>, &'a RawValue)>;
 
 /// Finds the members of a JSON object without looking into them.
-fn split(json: &str, members_max: usize) -> serde_json::Result<Members<'_>> {
+pub(crate) fn split(json: &str, members_max: usize) -> serde_json::Result<Members<'_>> {
     let mut deserializer = serde_json::Deserializer::from_str(json);
     let members = deserializer.deserialize_map(MembersVisitor { members_max })?;
     deserializer.end()?;

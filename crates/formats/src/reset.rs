@@ -2,11 +2,14 @@
 //! trainers send them; and the answer.
 
 use serde::Serialize;
-use serde_json::{Map, Value};
 use tito_types::{ClearReport, WorkerId};
 
 use crate::Refusal;
+use crate::body::text;
+use crate::object::{Members, split};
 
+/// Most members of a body.
+const MEMBERS_MAX: usize = 16;
 /// Workers that one order may name.
 const RESET_WORKERS_MAX: usize = 4096;
 
@@ -41,17 +44,15 @@ impl ResetPrefixCache {
                     return Err(Refusal::invalid("worker", message));
                 }
                 "worker" => workers.push(WorkerId::new(&value)),
+                _ if options.slot(&name).is_none() => return Err(unknown(&name)),
                 _ => options.set(&name, flag(&name, &value)?)?,
             }
         }
         for (name, value) in object(body)? {
-            let Value::Bool(value) = value else {
-                return Err(match options.slot(&name) {
-                    Some(_) => Refusal::invalid(name, "must be true or false"),
-                    None => unknown(&name),
-                });
-            };
-            options.set(&name, value)?;
+            if options.slot(&name).is_none() {
+                return Err(unknown(&name));
+            }
+            options.set(&name, boolean(&name, value.get())?)?;
         }
         if options.external == Some(false) {
             let message =
@@ -87,6 +88,10 @@ fn unknown(name: &str) -> Refusal {
     Refusal::invalid(name, "is not an option: there are worker, reset_running_requests and reset_external")
 }
 
+fn boolean(name: &str, value: &str) -> Result<bool, Refusal> {
+    serde_json::from_str(value).map_err(|_| Refusal::invalid(name, "must be true or false"))
+}
+
 fn flag(name: &str, value: &str) -> Result<bool, Refusal> {
     match value {
         "true" | "1" => Ok(true),
@@ -95,15 +100,14 @@ fn flag(name: &str, value: &str) -> Result<bool, Refusal> {
     }
 }
 
-fn object(body: &[u8]) -> Result<Map<String, Value>, Refusal> {
-    if body.trim_ascii().is_empty() {
-        return Ok(Map::new());
+/// The members of the body as they are written, repeated ones included.
+fn object(body: &[u8]) -> Result<Members<'_>, Refusal> {
+    let text = text(body)?.trim();
+    if text.is_empty() {
+        return Ok(Members::new());
     }
-    match serde_json::from_slice(body) {
-        Ok(Value::Object(members)) => Ok(members),
-        Ok(_) => Err(Refusal::bad_json("the body must be empty or a JSON object")),
-        Err(error) => Err(Refusal::bad_json(format!("the body is not JSON: {error}"))),
-    }
+    let members = split(text, MEMBERS_MAX);
+    members.map_err(|error| Refusal::bad_json(format!("the body must be empty or a JSON object: {error}")))
 }
 
 /// The answer: vLLM's `success`, true when every worker did, and what came of each.

@@ -3,7 +3,7 @@
 mod bind;
 mod dry_run;
 mod h2;
-mod headers;
+pub(crate) mod headers;
 mod sse;
 mod unary;
 

@@ -17,6 +17,7 @@ use tracing::info;
 use crate::app::App;
 use crate::config::ORDER_BYTES_MAX;
 use crate::door::Arrival;
+use crate::generate::headers::check_content;
 use crate::status::{Door, Failure, rescue};
 use crate::{body, reply};
 
@@ -63,6 +64,7 @@ async fn reset(app: &Arc<App>, request: Request) -> Result<Vec<ClearReport>, Fai
         let message = "must be absent: orders are not taken from web pages".to_owned();
         return Err(Failure::Door(Door::Header { name: "origin", message }));
     }
+    check_content(&parts.headers).map_err(Failure::Door)?;
     let body = body::read(app, &parts, body, ORDER_BYTES_MAX, &app.order_bodies).await;
     let body = body.map_err(Failure::Door)?;
     let order = ResetPrefixCache::parse(parts.uri.query().unwrap_or_default(), &body.bytes);

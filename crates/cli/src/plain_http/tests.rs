@@ -21,6 +21,9 @@ fn a_url_has_a_host_a_port_and_a_path() {
     check("http://h:99999", Err(NotPlain::Port));
     check("http://h:0", Err(NotPlain::Port));
     check("http://h:", Err(NotPlain::Port));
+    check("http://h:+80", Err(NotPlain::Port));
+    check("http://:80", Err(NotPlain::Host));
+    check("http://h/#a", Err(NotPlain::Query));
     check("http://h/?a=1", Err(NotPlain::Query));
     check("http://a b", Err(NotPlain::Url));
     check("", Err(NotPlain::Url));

@@ -64,7 +64,7 @@ fn what_an_operator_states_of_an_engine_stands_behind_its_address() {
         ("", "is no URL"),
         ("ftp://h", "must begin with http://"),
         ("http://me@h:1", "names no host, or a user"),
-        ("http://h:1?x=1", "must have no query"),
+        ("http://h:1?x=1", "must have no query and no fragment"),
         ("http://h:0", "has no such port"),
         ("http://h:99999", "has no such port"),
         ("http://h:port", "has no such port"),

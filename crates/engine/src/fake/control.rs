@@ -1,5 +1,5 @@
 use std::collections::VecDeque;
-use std::future::ready;
+use std::future::{pending, ready};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::FutureExt;
@@ -17,6 +17,7 @@ struct Orders {
     paused: bool,
     seen: Vec<&'static str>,
     failing: VecDeque<EngineError>,
+    hangs: bool,
 }
 
 impl FakeControl {
@@ -40,6 +41,11 @@ impl FakeControl {
         self.orders().failing.push_back(error);
     }
 
+    /// The next order is carried out and never answered.
+    pub fn hang(&self) {
+        self.orders().hangs = true;
+    }
+
     fn orders(&self) -> MutexGuard<'_, Orders> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -50,6 +56,9 @@ impl FakeControl {
         let failed = orders.failing.pop_front();
         if failed.is_none() {
             orders.paused = pauses;
+        }
+        if std::mem::take(&mut orders.hangs) {
+            return pending().boxed();
         }
         ready(failed.map_or(Ok(()), Err)).boxed()
     }

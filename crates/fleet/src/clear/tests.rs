@@ -115,6 +115,7 @@ fn worker(bench: &Bench, control: &FakeControl) -> Worker {
         adapters: Arc::default(),
         state: State::Ready(BoxEngine::new(Fake::new(|_| Script::default()))),
         control: Some(Arc::new(control.clone())),
+        halt: Arc::default(),
         targets: bench.targets.clone(),
     }
 }
@@ -123,11 +124,20 @@ fn failure() -> EngineError {
     EngineError::Engine(WorkerId::new("w"), "no".into())
 }
 
-/// What came of it, and how often what was known was said to be forgotten.
+/// What came of it beside the keeper of the connection, and how often what was known was said to be forgotten.
 async fn clear(worker: &Worker, blocks: &Blocks) -> (Result<(), ClearError>, u32) {
     let mut forgotten = 0;
-    let outcome = worker.clear_cache(blocks, || forgotten += 1).await;
+    let outcome = kept(worker, worker.clear_cache(blocks, || forgotten += 1)).await;
     (outcome, forgotten)
+}
+
+/// Something beside the keeper of the connection.
+async fn kept<T>(worker: &Worker, something: impl Future<Output = T>) -> T {
+    let control = worker.control.clone().unwrap_or_else(|| Arc::new(FakeControl::default()));
+    tokio::select! {
+        done = something => done,
+        () = worker.halt.settle(&worker.id, control.as_ref()) => unreachable!("it never ends"),
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -139,7 +149,7 @@ async fn every_rank_is_cleared_and_the_engine_goes_on() {
     let paused = || {
         assert!(control.paused() && bench.found(10, 3).is_empty(), "all is forgotten before it goes on");
     };
-    worker.clear_cache(&bench.blocks, paused).await.unwrap();
+    kept(&worker, worker.clear_cache(&bench.blocks, paused)).await.unwrap();
     assert_eq!(control.seen(), ["pause and clear", "resume"]);
     assert!(!control.paused());
 }
@@ -181,20 +191,47 @@ async fn a_pause_of_somebody_else_is_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_engine_that_does_not_go_on_is_told_again_for_a_while() {
+async fn an_engine_that_does_not_go_on_is_told_until_it_does() {
     let (bench, control) = (Bench::new(ON, 16 << 20), FakeControl::default());
     let mut worker = worker(&bench, &control);
-    // As long as a pause that was given up takes, and that vLLM must end before it goes on.
-    (0..61).for_each(|_| control.fail(failure()));
-    let outcome = clear(&worker, &bench.blocks).await;
-    assert_eq!((outcome, control.paused()), ((Err(ClearError::Engine(failure())), 1), false));
-    let (asked, tries) = (control.seen().len(), RESUME_WITHIN.as_secs() as usize);
-    (0..1000).for_each(|_| control.fail(failure()));
-    let outcome = clear(&worker, &bench.blocks).await;
-    assert_eq!(outcome, (Err(ClearError::LeftPaused(failure())), 1));
-    assert_eq!(control.seen().len() - asked, 2 + tries, "the pause, a try at once, and one a second");
+    // vLLM refuses while a pause that was given up is under way, and pauses then.
+    (0..100).for_each(|_| control.fail(failure()));
+    let both = async {
+        let outcome = worker.clear_cache(&bench.blocks, || ()).await;
+        assert_eq!(outcome, Err(ClearError::Engine(failure())));
+        assert!(worker.halt.owed());
+        assert_eq!(worker.clear_cache(&bench.blocks, || ()).await, Err(ClearError::Halted));
+        worker.halt.over().await;
+        worker.clear_cache(&bench.blocks, || ()).await
+    };
+    assert_eq!(kept(&worker, both).await, Ok(()));
+    // The pause, 99 tries and the one that did it; and once more, without a failure.
+    assert_eq!((control.seen().len(), control.paused()), (1 + 99 + 1 + 2, false));
     worker.control = None;
     worker.state = State::Unreachable("refused".into());
     let outcome = clear(&worker, &bench.blocks).await.0.unwrap_err();
     assert_eq!(outcome.to_string(), "it is unreachable: refused");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_order_that_was_carried_out_says_when_the_engine_does_not_go_on() {
+    let (bench, control) = (Bench::new(ON, 16 << 20), FakeControl::default());
+    let worker = worker(&bench, &control);
+    // Nobody keeps the connection: it is lost.
+    let outcome = worker.clear_cache(&bench.blocks, || ()).await;
+    assert_eq!((outcome, control.paused()), (Err(ClearError::LeftPaused), true));
+    kept(&worker, worker.halt.over()).await;
+    assert_eq!((control.seen(), control.paused()), (vec!["pause and clear", "resume"], false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_order_that_is_dropped_half_way_leaves_no_pause() {
+    let (bench, control) = (Bench::new(ON, 16 << 20), FakeControl::default());
+    let worker = worker(&bench, &control);
+    control.hang();
+    let dropped = tokio::time::timeout(Duration::from_secs(5), clear(&worker, &bench.blocks)).await;
+    assert!(dropped.is_err(), "the pause is under way");
+    kept(&worker, worker.halt.over()).await;
+    assert_eq!((control.seen(), control.paused()), (vec!["pause and clear", "resume"], false));
+    assert_eq!(clear(&worker, &bench.blocks).await, (Ok(()), 1));
 }

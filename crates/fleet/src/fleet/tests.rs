@@ -20,6 +20,7 @@ struct Scripted {
     /// Notified to make the present connection end.
     cut: Arc<tokio::sync::Notify>,
     connects: Arc<AtomicUsize>,
+    control: FakeControl,
     /// What every engine has loaded.
     adapters: watch::Receiver<Vec<Adapter>>,
     /// What every engine says it has to do.
@@ -51,7 +52,7 @@ impl Connector for Scripted {
         Ok(Connection {
             info,
             engine: BoxEngine::new(Fake::new(|_| Script::default())),
-            control: Arc::new(FakeControl::default()),
+            control: Arc::new(self.control.clone()),
             kv: Box::pin(futures_util::stream::pending()),
             adapters: loaded,
             adapter_feed: Box::pin(changes(adapters)),
@@ -94,6 +95,8 @@ struct Running {
     catalog: watch::Receiver<Arc<Catalog>>,
     cut: Arc<tokio::sync::Notify>,
     connects: Arc<AtomicUsize>,
+    control: FakeControl,
+    blocks: Arc<Blocks>,
     adapters: watch::Sender<Vec<Adapter>>,
     loads: watch::Sender<Vec<EngineLoad>>,
     said: watch::Receiver<()>,
@@ -106,6 +109,7 @@ struct Running {
 fn run(workers: Vec<(&str, Attempts)>) -> Running {
     let (cut, connects) = (Arc::new(tokio::sync::Notify::new()), Arc::new(AtomicUsize::new(0)));
     let (adapters, loads) = (watch::Sender::new(Vec::new()), watch::Sender::new(Vec::new()));
+    let control = FakeControl::default();
     let connectors = workers
         .into_iter()
         .map(|(id, attempts)| Scripted {
@@ -113,6 +117,7 @@ fn run(workers: Vec<(&str, Attempts)>) -> Running {
             attempts: Mutex::new(attempts),
             cut: Arc::clone(&cut),
             connects: Arc::clone(&connects),
+            control: control.clone(),
             adapters: adapters.subscribe(),
             loads: loads.subscribe(),
         })
@@ -121,11 +126,11 @@ fn run(workers: Vec<(&str, Attempts)>) -> Running {
     let mut registry = Registry::default();
     let metrics = FleetMetrics::register(&mut registry);
     let blocks = Arc::new(Blocks::new(IndexConfig { bytes_max: 16 << 20 }, 7));
-    let fleet = Fleet::new(config, connectors, Box::new(|_, engine| engine), blocks, metrics);
+    let fleet = Fleet::new(config, connectors, Box::new(|_, engine| engine), Arc::clone(&blocks), metrics);
     let (snapshot, catalog, said) = (fleet.snapshot(), fleet.catalog(), fleet.loads());
     let stop = CancellationToken::new();
     let task = tokio::spawn(fleet.run(stop.clone()));
-    Running { snapshot, catalog, cut, connects, adapters, loads, said, registry, task, stop }
+    Running { snapshot, catalog, cut, connects, control, blocks, adapters, loads, said, registry, task, stop }
 }
 
 impl Running {
@@ -316,6 +321,27 @@ async fn a_reload_and_other_weights_in_place_are_another_generation_and_a_new_co
     fleet.wait_for("a=ready").await;
     assert_eq!(fleet.generations("ad"), [0], "targets are new, and hold nothing");
     assert_eq!(fleet.adapters(), ["a: ad", "a: b"], "adapters are known from the first moment");
+    fleet.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_we_paused_goes_on_whatever_becomes_of_the_order_and_the_connection() {
+    let mut fleet = run(vec![("a", vec![Ok(identity("m", 8))])]);
+    fleet.wait_for("a=ready").await;
+    let worker = || Arc::clone(&fleet.snapshot.borrow().workers[0]);
+    assert_eq!(worker().clear_cache(&fleet.blocks, || ()).await, Ok(()));
+    fleet.control.hang();
+    let (first, blocks) = (worker(), Arc::clone(&fleet.blocks));
+    let dropped = tokio::time::timeout(Duration::from_secs(5), first.clear_cache(&blocks, || ())).await;
+    assert!(dropped.is_err() && fleet.control.paused());
+    (0..3).for_each(|_| fleet.control.fail(EngineError::Deadline(WorkerId::new("a"))));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(fleet.control.paused(), "it does not answer");
+    fleet.cut.notify_one();
+    fleet.wait_for("a=unreachable").await;
+    fleet.wait_for("a=ready").await;
+    first.halt.over().await;
+    assert!(!fleet.control.paused() && !fleet.snapshot.borrow().workers[0].halt.owed());
     fleet.stop().await;
 }
 

@@ -28,6 +28,7 @@ fn options_come_in_the_query_or_the_body() {
 fn what_is_not_understood_is_refused_by_name() {
     let options = "is not an option: there are worker, reset_running_requests and reset_external";
     check("force=true", "", &format!("force: {options}"));
+    check("WORKER=a", "", &format!("WORKER: {options}"));
     check("", r#"{"level":1}"#, &format!("level: {options}"));
     check("", r#"{"worker":true}"#, &format!("worker: {options}"));
     check("reset_running_requests=yes", "", "reset_running_requests: must be true or false");
@@ -40,8 +41,11 @@ fn what_is_not_understood_is_refused_by_name() {
     check("reset_external=false", "", external);
     check("", r#"{"reset_external":false}"#, external);
     check("worker=", "", "worker: must name a worker");
-    check("", "[]", "the body must be empty or a JSON object");
-    check("", "{", "the body is not JSON: EOF while parsing an object at line 1 column 1");
+    let object = "the body must be empty or a JSON object";
+    check("", "[]", &format!("{object}: invalid type: sequence, expected an object at line 1 column 0"));
+    check("", "{", &format!("{object}: EOF while parsing an object at line 1 column 1"));
+    check("", r#"{"reset_external":true}{}"#, &format!("{object}: trailing characters at line 1 column 24"));
+    check("", r#"{"reset_running_requests":true,"reset_running_requests":false}"#, twice);
     let many = vec!["worker=a"; RESET_WORKERS_MAX + 1].join("&");
     check(&many, "", "worker: must not be given more than 4096 times");
 }

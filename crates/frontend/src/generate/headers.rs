@@ -67,7 +67,7 @@ fn parse_worker(value: &[u8]) -> Result<WorkerId, Door> {
 }
 
 /// Accepts JSON by any of its names, with parameters, and bodies that do not say what they are.
-pub(super) fn check_content(headers: &HeaderMap) -> Result<(), Door> {
+pub(crate) fn check_content(headers: &HeaderMap) -> Result<(), Door> {
     if headers.get(CONTENT_ENCODING).is_some_and(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
     {
         return Err(Door::Encoding);

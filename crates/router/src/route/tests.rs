@@ -26,8 +26,8 @@ const BLOCK: u32 = 4;
 struct Bench {
     blocks: Arc<Blocks>,
     route: Route,
-    /// Takes the orders to every worker.
-    control: FakeControl,
+    /// Where the orders to each worker go.
+    controls: Vec<FakeControl>,
     sender: watch::Sender<Arc<Snapshot>>,
     registry: Registry,
 }
@@ -40,19 +40,19 @@ impl Bench {
 
     fn with(engines: &[Fake], ranks: u32, limit: TargetLimit, policy: PolicyKind) -> Self {
         let mut registry = Registry::default();
-        let control = FakeControl::default();
+        let controls: Vec<_> = engines.iter().map(|_| FakeControl::default()).collect();
         let blocks = Arc::new(Blocks::new(IndexConfig { bytes_max: 16 << 20 }, 7));
         let fleet_metrics = FleetMetrics::register(&mut registry);
         let names = ["a", "b", "c"].into_iter();
-        let worker = |(engine, name): (&Fake, &str)| {
+        let worker = |((engine, control), name): ((&Fake, &FakeControl), &str)| {
             let (id, info) = (WorkerId::new(name), info(ranks));
             let targets = Target::of_engine(&blocks, &id, &info, &fleet_metrics);
             let state = State::Ready(BoxEngine::new(engine.clone()));
             let control: Arc<dyn Control> = Arc::new(control.clone());
-            let (info, adapters) = (Some(Arc::new(info)), Arc::default());
-            Arc::new(Worker { id, info, adapters, state, control: Some(control), targets })
+            let (info, adapters, halt) = (Some(Arc::new(info)), Arc::default(), Arc::default());
+            Arc::new(Worker { id, info, adapters, state, control: Some(control), halt, targets })
         };
-        let workers = engines.iter().zip(names).map(worker).collect();
+        let workers = engines.iter().zip(&controls).zip(names).map(worker).collect();
         let (sender, fleet) = watch::channel(Arc::new(Snapshot { workers }));
         let config = RouteConfig {
             target_limit: limit,
@@ -62,7 +62,7 @@ impl Bench {
         };
         let metrics = RouteMetrics::register(&mut registry);
         let route = Route::new(fleet, Arc::clone(&blocks), config, metrics);
-        Self { blocks, route, control, sender, registry }
+        Self { blocks, route, controls, sender, registry }
     }
 
     fn target(&self, worker: usize, rank: usize) -> Arc<Target> {

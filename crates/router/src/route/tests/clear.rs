@@ -1,5 +1,6 @@
 //! Telling workers to drop what they have cached.
 
+use futures_util::future::join_all;
 use tito_types::ClearReport;
 
 use super::blocks::{asked, goes, store};
@@ -8,7 +9,13 @@ use super::*;
 /// What came of it, by worker.
 async fn clear(bench: &Bench, workers: &[&str], running: bool) -> Vec<(String, String)> {
     let wanted: Vec<_> = workers.iter().map(|name| WorkerId::new(name)).collect();
-    let reports = bench.route.clear_caches(&wanted, running).await.expect("they exist");
+    let workers = bench.sender.borrow().workers.clone();
+    let kept = workers.iter().zip(&bench.controls);
+    let keepers = kept.map(|(worker, control)| worker.halt.settle(&worker.id, control));
+    let reports = tokio::select! {
+        reports = bench.route.clear_caches(&wanted, running) => reports.expect("they exist"),
+        _ = join_all(keepers) => unreachable!("none ever ends"),
+    };
     let told = |ClearReport { worker, error }| (worker.to_string(), error.unwrap_or_default());
     reports.into_iter().map(told).collect()
 }
@@ -28,7 +35,8 @@ async fn the_workers_that_were_named_or_all_are_cleared() {
     assert_eq!(goes(&bench, &asked(&prompt)), ("a".into(), 0));
     let unknown = bench.route.clear_caches(&[WorkerId::new("z")], true).await.unwrap_err();
     assert_eq!(unknown.to_string(), "worker: no worker is called z; valid: a, b");
-    assert_eq!(bench.control.seen().len(), 2 * 3, "a pause and a resume for each");
+    let orders: Vec<_> = bench.controls.iter().map(|control| control.seen().len()).collect();
+    assert_eq!(orders, [2 * 2, 2], "a pause and a resume each time");
 }
 
 #[tokio::test(start_paused = true)]
@@ -51,9 +59,21 @@ async fn a_worker_that_cannot_be_cleared_says_why() {
     let state = State::Unreachable("down".into());
     workers[1] = Arc::new(Worker { state, control: None, targets: Vec::new(), ..down });
     bench.sender.send_replace(Arc::new(Snapshot { workers }));
-    bench.control.fail(EngineError::Engine(WorkerId::new("a"), "no".into()));
+    bench.controls[0].fail(EngineError::Engine(WorkerId::new("a"), "no".into()));
     let expected = pairs(&[("a", "worker a failed: no"), ("b", "it is unreachable: down")]);
     assert_eq!(clear(&bench, &[], false).await, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_does_not_go_on_shows_it() {
+    let bench = Bench::new(&[answering(1), answering(2)]);
+    let reasons = || bench.route.workers().into_iter().map(|worker| worker.reason).collect::<Vec<_>>();
+    assert_eq!(reasons(), [None, None]);
+    // Nobody keeps its connection.
+    let told = bench.route.clear_caches(&[WorkerId::new("b")], false).await.unwrap();
+    assert!(told[0].error.as_ref().is_some_and(|error| error.starts_with("it did not go on")), "{told:?}");
+    let reason = "an order has paused it, and it has not gone on yet; it is told to until it does";
+    assert_eq!(reasons(), [None, Some(reason.to_owned())]);
 }
 
 /// Its engine may compute again what it had, and rightly reports less than was there when it was sent.
