@@ -7,7 +7,7 @@ use clap::ArgMatches;
 use serde::Serialize;
 
 use crate::args::CheckArgs;
-use crate::layers::{Layered, Origin, is_setting};
+use crate::layers::{self, Layered, Origin, is_setting};
 use crate::settings::settings;
 use crate::{process, sub};
 
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &CheckArgs, argv: &[OsString]) -> ExitCode {
     let (command, rest) = sub("check", argv);
     let layered = match Layered::read(&command, &rest) {
         Ok(layered) => layered,
-        Err(error) => return process::usage(&error.problems()),
+        Err(error) => return told(&error.problems()),
     };
     let rows: Vec<_> =
         command.get_arguments().filter(|arg| is_setting(arg)).map(|arg| row(arg, &layered)).collect();
@@ -38,10 +38,22 @@ pub(crate) fn run(args: &CheckArgs, argv: &[OsString]) -> ExitCode {
     if let Err(error) = process::print(&shown) {
         return process::failed(&error);
     }
+    told(&problems)
+}
+
+/// Prints which variables no command reads, every problem, and how it ended.
+pub(crate) fn told(problems: &[String]) -> ExitCode {
+    for name in layers::unknown_variables() {
+        eprintln!("tito: {name} in the environment is ignored: no command knows it");
+    }
     if problems.is_empty() {
+        eprintln!("tito: nothing is wrong");
         return ExitCode::SUCCESS;
     }
-    process::usage(&problems)
+    let exit = process::usage(problems);
+    let count = problems.len();
+    eprintln!("tito: {count} {}", if count == 1 { "problem" } else { "problems" });
+    exit
 }
 
 fn row(arg: &clap::Arg, layered: &Layered) -> Row {
