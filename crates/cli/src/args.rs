@@ -64,7 +64,10 @@ pub(crate) const WITH_SETTINGS: [&str; 2] = ["serve", "check"];
 pub(crate) fn command() -> Command {
     let mut command = Cli::command();
     for name in WITH_SETTINGS {
-        command = command.mut_subcommand(name, |settings| settings.mut_args(from_env).after_help(ELSEWHERE));
+        command = command.mut_subcommand(name, |settings| {
+            // A negative number is a wrong value, not an unknown flag.
+            settings.mut_args(from_env).after_help(ELSEWHERE).allow_negative_numbers(true)
+        });
     }
     command
 }

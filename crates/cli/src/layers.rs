@@ -3,14 +3,19 @@
 //! A configuration file is TOML whose keys equal the long flags. Its values become flags and are read by the same
 //! parser, so a setting has one type, one range and one message wherever it was written.
 
+use std::collections::BTreeSet;
+use std::error::Error as _;
 use std::ffi::OsString;
+use std::num::{IntErrorKind, ParseIntError};
 use std::path::{Path, PathBuf};
 
 use clap::builder::FalseyValueParser;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use toml::Value;
+
+use crate::args;
 
 /// Largest configuration file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -34,8 +39,9 @@ pub(crate) enum Error {
     Read(PathBuf, #[source] std::io::Error),
     #[error("{path} is larger than {FILE_BYTES_MAX} bytes", path = .0.display())]
     TooLarge(PathBuf),
-    #[error("{path} is not TOML: {1}", path = .0.display())]
-    Syntax(PathBuf, toml::de::Error),
+    /// The line itself is not shown: it may hold a key.
+    #[error("{path} is not TOML: line {line}: {message}", path = .path.display())]
+    Syntax { path: PathBuf, line: usize, message: String },
     /// Every key and value that cannot be used, each with the place it was found in.
     #[error("{}", .0.join("; "))]
     Mistakes(Vec<String>),
@@ -46,7 +52,7 @@ impl Error {
     pub(crate) fn problems(self) -> Vec<String> {
         match self {
             Self::Mistakes(problems) => problems,
-            Self::Usage(_) | Self::Read(..) | Self::TooLarge(_) | Self::Syntax(..) => {
+            Self::Usage(_) | Self::Read(..) | Self::TooLarge(_) | Self::Syntax { .. } => {
                 vec![format!("{:#}", anyhow::Error::from(self))]
             }
         }
@@ -100,13 +106,33 @@ impl Layered {
     }
 }
 
+/// Variables that are named like ours and that no command reads, such as misspelled settings.
+pub(crate) fn unknown_variables() -> BTreeSet<String> {
+    let mut known = BTreeSet::new();
+    add_variables(&args::command(), &mut known);
+    let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with("TITO_") && !known.contains(name)).collect()
+}
+
+fn add_variables(command: &Command, known: &mut BTreeSet<String>) {
+    let names = command.get_arguments().filter_map(Arg::get_env);
+    known.extend(names.map(|name| name.to_string_lossy().into_owned()));
+    for inner in command.get_subcommands() {
+        add_variables(inner, known);
+    }
+}
+
 fn read_table(path: &Path) -> Result<toml::Table, Error> {
     let read = |error| Error::Read(path.to_owned(), error);
     if std::fs::metadata(path).map_err(read)?.len() > FILE_BYTES_MAX {
         return Err(Error::TooLarge(path.to_owned()));
     }
     let text = std::fs::read_to_string(path).map_err(read)?;
-    toml::from_str(&text).map_err(|error| Error::Syntax(path.to_owned(), error))
+    toml::from_str(&text).map_err(|error| {
+        let start = error.span().map_or(0, |span| span.start);
+        let line = text.get(..start).unwrap_or_default().matches('\n').count() + 1;
+        Error::Syntax { path: path.to_owned(), line, message: error.message().to_owned() }
+    })
 }
 
 /// The command with every value taken as it is, to see what was said before asking whether it is right.
@@ -139,7 +165,15 @@ fn one_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let said = text.split("\n\n").next().unwrap_or_default();
     let lines: Vec<&str> = said.trim_start_matches("error: ").lines().map(str::trim).collect();
-    lines.join(" ")
+    let line = lines.join(" ");
+    let Some(source) = error.source().and_then(|source| source.downcast_ref::<ParseIntError>()) else {
+        return line;
+    };
+    let ours = match source.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "out of range",
+        _ => "not a whole number",
+    };
+    line.replace(&source.to_string(), ours)
 }
 
 /// Appends the file's values as flags where nothing beats them. Returns their ids, and every bad key.
@@ -154,7 +188,9 @@ fn add_flags(
         let known =
             command.get_arguments().find(|arg| arg.get_long() == Some(key.as_str()) && is_setting(arg));
         let Some(arg) = known else {
-            problems.push(format!("unknown key `{key}`: keys are the long flags of tito serve"));
+            let meant = meant(command, &key).map(|meant| format!("; did you mean `{meant}`?"));
+            let meant = meant.unwrap_or_default();
+            problems.push(format!("unknown key `{key}`: keys are the long flags of tito serve{meant}"));
             continue;
         };
         let id = arg.get_id().as_str();
@@ -170,6 +206,15 @@ fn add_flags(
         }
     }
     (from_file, problems)
+}
+
+/// The key that looks most like an unknown one, if any: as a flag, the parser knows.
+fn meant(command: &Command, key: &str) -> Option<String> {
+    let error = command.clone().try_get_matches_from(["tito".to_owned(), format!("--{key}=")]).err()?;
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::SuggestedArg) else { return None };
+    let name = flag.strip_prefix("--")?;
+    let known = command.get_arguments().any(|arg| arg.get_long() == Some(name) && is_setting(arg));
+    known.then(|| name.to_owned())
 }
 
 /// Whether a file may hold it.

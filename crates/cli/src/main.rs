@@ -21,23 +21,43 @@ mod units;
 mod workers;
 
 use std::ffi::OsString;
+use std::iter;
 use std::process::ExitCode;
 
-use clap::FromArgMatches as _;
+use clap::{ArgMatches, FromArgMatches as _};
 
 use crate::args::{Action, Cli, WITH_SETTINGS};
 use crate::layers::Layered;
 
 fn main() -> ExitCode {
     let argv: Vec<OsString> = std::env::args_os().collect();
-    let cli = match parse(&argv) {
+    let lax =
+        WITH_SETTINGS.into_iter().fold(args::command(), |all, name| all.mut_subcommand(name, layers::lax));
+    let said = lax.get_matches_from(&argv);
+    let command = name_of(&said);
+    process::ended(&command, run(said, &argv))
+}
+
+/// `tito workers reset`: the command whose help tells more.
+fn name_of(said: &ArgMatches) -> String {
+    let inner = iter::successors(said.subcommand(), |(_, inner)| inner.subcommand());
+    inner.fold("tito".to_owned(), |name, (part, _)| format!("{name} {part}"))
+}
+
+fn run(said: ArgMatches, argv: &[OsString]) -> ExitCode {
+    let checks = said.subcommand_matches("check").map(|said| said.get_flag("json"));
+    let cli = match parse(said, argv) {
         Ok(cli) => cli,
         Err(layers::Error::Usage(error)) => error.exit(),
-        Err(error) => return process::usage(&error.problems()),
+        Err(error) => {
+            let problems = error.problems();
+            return checks
+                .map_or_else(|| process::usage(&problems), |json| check::unreadable(json, &problems));
+        }
     };
     match cli.command {
         Action::Serve(args) => serve::run(&args),
-        Action::Check(args) => check::run(&args, &argv),
+        Action::Check(args) => check::run(&args, argv),
         Action::Mock(args) => mock::run(*args),
         Action::Demo(args) => demo::run(&args),
         Action::Bench(args) => bench::run(*args),
@@ -46,11 +66,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Reads the command line; the commands that take a configuration file read that too.
-fn parse(argv: &[OsString]) -> Result<Cli, layers::Error> {
-    let lax =
-        WITH_SETTINGS.into_iter().fold(args::command(), |all, name| all.mut_subcommand(name, layers::lax));
-    let mut matches = lax.try_get_matches_from(argv)?;
+/// Converts what was said; the commands that take a configuration file read that too.
+fn parse(mut matches: ArgMatches, argv: &[OsString]) -> Result<Cli, layers::Error> {
     let name = matches.subcommand_name().unwrap_or_default().to_owned();
     if WITH_SETTINGS.contains(&name.as_str()) {
         let (command, rest) = sub(&name, argv);

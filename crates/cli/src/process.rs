@@ -8,13 +8,20 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 /// Exit status of a command line or a configuration that cannot work.
 const USAGE: u8 = 2;
 
-/// Prints every problem and what to do about it.
+/// Prints every problem. Where help is, `main` says for all commands.
 pub(crate) fn usage(problems: &[String]) -> ExitCode {
     for problem in problems {
         eprintln!("tito: {problem}");
     }
-    eprintln!("tito: see tito --help, or tito check for the settings of serve");
     ExitCode::from(USAGE)
+}
+
+/// Ends a command: after what [`usage`] printed comes where its help is.
+pub(crate) fn ended(command: &str, exit: ExitCode) -> ExitCode {
+    if exit == ExitCode::from(USAGE) {
+        eprintln!("tito: see {command} --help");
+    }
+    exit
 }
 
 /// Prints a result. Whoever reads may leave before its end, as `head` does: that is no failure.

@@ -1,6 +1,6 @@
 //! From flags to the configuration of each component, with every mistake found before a socket opens.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use crate::args::{Affinity, GenerationConfig, ServeArgs, SiblingsRule};
 mod stated;
 
 use stated::Stated;
+pub(crate) use stated::shown;
 
 /// First pause before an engine that was not reached is tried again.
 const RETRY_MIN: Duration = Duration::from_millis(100);
@@ -56,10 +57,10 @@ pub(crate) fn settings(args: &ServeArgs) -> Result<Settings, Vec<String>> {
             Ok(engine)
                 if engines.iter().any(|known: &VllmConfig| known.authority() == engine.authority()) =>
             {
-                problems.push(format!("--engine {url}: named twice"));
+                problems.push(format!("--engine {}: named twice", shown(url)));
             }
             Ok(engine) => engines.push(engine),
-            Err(problem) => problems.push(format!("--engine {url}: {problem}")),
+            Err(problem) => problems.push(format!("--engine {}: {problem}", shown(url))),
         }
     }
     if args.engine.is_empty() {
@@ -136,6 +137,7 @@ fn incomplete(args: &ServeArgs) -> Vec<String> {
     let lone = needs.into_iter().filter(|(_, given, _, other)| *given && !other);
     let mut problems: Vec<_> = lone.map(|(flag, _, other, _)| format!("--{flag} needs --{other}")).collect();
     problems.extend(open_control(args));
+    problems.extend(shared_port(args));
     if ca && !args.engine.is_empty() && !args.engine.iter().any(|url| url.starts_with("vllms://")) {
         problems.push("--engine-ca: no --engine is vllms://, so no connection would be encrypted".to_owned());
     }
@@ -156,18 +158,29 @@ fn open_control(args: &ServeArgs) -> Option<String> {
     clients_need_one.then(|| format!("{needs}: clients need a key as well"))
 }
 
+/// Two sockets cannot listen on one port, unless their addresses have nothing in common.
+fn shared_port(args: &ServeArgs) -> Option<String> {
+    let port = args.control_port.filter(|port| *port == args.port && *port != 0)?;
+    let (host, control_host) = (args.host, args.control_host);
+    // `::` takes IPv4 too.
+    let covers = |all: IpAddr, one: IpAddr| all.is_unspecified() && (all.is_ipv6() || one.is_ipv4());
+    let overlap = host == control_host || covers(host, control_host) || covers(control_host, host);
+    overlap.then(|| format!("--control-port: {port} is taken by --port"))
+}
+
 /// The flag behind a mistake that the frontend found.
 fn flag_of(error: &FrontendError, args: &ServeArgs) -> &'static str {
     match error {
         FrontendError::Control(error) => match **error {
             FrontendError::Key { .. } => "control-key",
-            FrontendError::Keys { .. } => "control-key-file",
+            FrontendError::SharedKey { number } if number <= args.control_key.len() => "control-key",
+            FrontendError::Keys { .. } | FrontendError::SharedKey { .. } => "control-key-file",
             FrontendError::Listen(..)
             | FrontendError::Control(_)
             | FrontendError::Tls { .. }
             | FrontendError::Path(_) => "control-port",
         },
-        FrontendError::Key { .. } => "api-key",
+        FrontendError::Key { .. } | FrontendError::SharedKey { .. } => "api-key",
         FrontendError::Keys { .. } => "api-key-file",
         FrontendError::Tls { path, .. } if args.tls_client_ca.as_ref() == Some(path) => "tls-client-ca",
         FrontendError::Tls { path, .. } if args.tls_key.as_ref() == Some(path) => "tls-key",
@@ -244,6 +257,11 @@ fn engine(url: &str, args: &ServeArgs, tls: Option<&EngineTls>) -> Result<VllmCo
         _ => return Err(format!("unknown scheme `{scheme}`: use vllm:// or vllms://")),
     };
     let (rest, options) = rest.split_once('?').map_or((rest, None), |(rest, options)| (rest, Some(options)));
+    if rest.contains('&') {
+        return Err(
+            "options begin with `?`: write it as vllm://HOST:GRPC_PORT?NAME=VALUE&NAME=VALUE".to_owned()
+        );
+    }
     let Stated { pixels, metrics } = options.map(Stated::read).transpose()?.unwrap_or_default();
     let (host, port) = rest.rsplit_once(':').ok_or("the gRPC port is missing")?;
     let port: u16 = port.parse().map_err(|_| format!("`{port}` is not a port"))?;

@@ -169,8 +169,11 @@ impl FrontendConfig {
     pub fn check(&self) -> Vec<Error> {
         let mut errors = self.tls.as_ref().map(server::check_tls).unwrap_or_default();
         errors.extend(keys::check(&self.keys));
-        let control = self.control.iter().flat_map(|control| keys::check(&control.keys));
-        errors.extend(control.map(|error| Error::Control(Box::new(error))));
+        if let Some(ControlConfig { keys, .. }) = &self.control {
+            let shared = keys::check_apart(&self.keys, keys);
+            let control = keys::check(keys).into_iter().chain(shared);
+            errors.extend(control.map(|error| Error::Control(Box::new(error))));
+        }
         errors
     }
 

@@ -29,6 +29,12 @@ pub enum Error {
         #[source]
         source: KeyError,
     },
+    /// A key of those who give orders is one of the clients' too.
+    #[error("key number {number} is also a client's")]
+    SharedKey {
+        /// Counted from 1: keys from flags or the environment, then those of the file.
+        number: usize,
+    },
     /// A TLS file cannot be used.
     #[error("TLS file {path}")]
     Tls {

@@ -83,6 +83,15 @@ pub(crate) fn check(config: &KeyConfig) -> Vec<Error> {
     fixed.err().into_iter().chain(readable.err()).collect()
 }
 
+/// The first key of operators that is a client's too: who may send requests may not steer the fleet. Lists that cannot
+/// be read have none; [`check`] tells of them.
+pub(crate) fn check_apart(clients: &KeyConfig, operators: &KeyConfig) -> Option<Error> {
+    let read = |config| Sources::try_new(config).and_then(|sources| sources.read()).ok();
+    let (KeyRing(clients), KeyRing(operators)) = (read(clients)?, read(operators)?);
+    let first = operators.iter().position(|key| clients.contains(key))?;
+    Some(Error::SharedKey { number: first + 1 })
+}
+
 impl KeyRing {
     /// Judges the headers of a request. Takes the same time whichever key matches, or none.
     pub(crate) fn judge(&self, headers: &HeaderMap) -> Verdict {

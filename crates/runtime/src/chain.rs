@@ -5,14 +5,22 @@
 use std::error::Error;
 use std::{fmt, iter};
 
-/// An error and everything that caused it, on one line. No error of ours prints its own source.
+/// An error and everything that caused it, on one line. No error of ours prints its own source; where others hand on
+/// the words of their cause as their own, these are shown once.
 pub struct Chain<'a>(pub &'a dyn Error);
 
 impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)?;
-        iter::successors(self.0.source(), |&cause| cause.source())
-            .try_for_each(|cause| write!(f, ": {cause}"))
+        let mut said = self.0.to_string();
+        f.write_str(&said)?;
+        for cause in iter::successors(self.0.source(), |&cause| cause.source()) {
+            let words = cause.to_string();
+            if words != said {
+                write!(f, ": {words}")?;
+                said = words;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 use tracing::Subscriber;
 use tracing::subscriber::{SetGlobalDefaultError, set_global_default};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// How a log line looks.
@@ -21,8 +21,10 @@ pub enum LogFormat {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The level is none of the words and no list of `target=level`.
-    #[error("log level {0:?}")]
-    Level(String, #[source] ParseError),
+    #[error(
+        "{0:?} is no level: use error, warn, info, debug, trace or off, or TARGET=LEVEL, joined by commas"
+    )]
+    Level(String),
     /// Something in this process has set up a log before.
     #[error("the log was set up twice")]
     Twice(#[source] SetGlobalDefaultError),
@@ -48,7 +50,13 @@ pub fn check(level: &str) -> Result<(), Error> {
 }
 
 fn filter(level: &str) -> Result<EnvFilter, Error> {
-    EnvFilter::builder().parse(level).map_err(|source| Error::Level(level.to_owned(), source))
+    let none = || Error::Level(level.to_owned());
+    // The library takes a bare word that is no level for a target, whose every line would then be logged and no other.
+    let mut bare = level.split(',').filter(|part| !part.contains(['=', '[', ']', '{', '}']));
+    if bare.any(|word| word.trim().parse::<LevelFilter>().is_err()) {
+        return Err(none());
+    }
+    EnvFilter::builder().parse(level).map_err(|_| none())
 }
 
 fn text<W>(level: &str, colour: bool, writer: W) -> Result<impl Subscriber + Send + Sync, Error>

@@ -31,7 +31,7 @@ pub struct GenerateRequest {
     pub session: Option<String>,
     /// Data-parallel rank the client pinned (global numbering).
     pub rank: Option<u32>,
-    /// Worker the client pinned, by its name in the fleet.
+    /// Worker the client pinned, by its id.
     pub worker: Option<WorkerId>,
     /// Reasoning state for engines that gate structured output on it.
     pub reasoning: Option<Reasoning>,

@@ -16,7 +16,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// vllm://HOST:GRPC_PORT[?pixels=raw|normalized][&metrics=http://HOST:PORT], vllms:// for TLS; repeat for several
+    /// vllm://HOST:GRPC_PORT[?OPTION&…], vllms:// for TLS; repeat for several. Options: pixels=raw|normalized,
+    /// metrics=http://HOST:PORT
     #[arg(long, value_name = "URL", value_delimiter = ',', help_heading = "Engines")]
     pub(crate) engine: Vec<String>,
     /// CA (PEM) of vllms:// engines
@@ -60,7 +61,13 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE", help_heading = "Clients")]
     pub(crate) tls_client_ca: Option<PathBuf>,
     /// Key that clients must present; repeat for several
-    #[arg(long, value_name = "KEY", value_delimiter = ',', help_heading = "Clients")]
+    #[arg(
+        long,
+        value_name = "KEY",
+        value_delimiter = ',',
+        allow_hyphen_values = true,
+        help_heading = "Clients"
+    )]
     pub(crate) api_key: Vec<Secret>,
     /// File with one key per line; read again on SIGHUP
     #[arg(long, value_name = "FILE", help_heading = "Clients")]
@@ -80,7 +87,7 @@ pub(crate) struct ServeArgs {
     /// Silence after which a stream gets a comment; 0: never
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = units::limit, help_heading = "Clients")]
     pub(crate) sse_keep_alive: Limit,
-    /// Port for operators' orders; 0: a free one; none: no orders
+    /// Port for operators' orders (keys: --control-key-file); 0: a free one
     #[arg(long, value_name = "PORT", help_heading = "Clients")]
     pub(crate) control_port: Option<u16>,
     /// Address to take orders on
@@ -93,7 +100,14 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) control_host: IpAddr,
     /// Key that orders must come with; repeat for several
-    #[arg(long, value_name = "KEY", value_delimiter = ',', hide_short_help = true, help_heading = "Clients")]
+    #[arg(
+        long,
+        value_name = "KEY",
+        value_delimiter = ',',
+        allow_hyphen_values = true,
+        hide_short_help = true,
+        help_heading = "Clients"
+    )]
     pub(crate) control_key: Vec<Secret>,
     /// File with one such key per line; read again on SIGHUP
     #[arg(long, value_name = "FILE", hide_short_help = true, help_heading = "Clients")]

@@ -60,7 +60,8 @@ fn every_bad_key_is_named_at_once() {
         "prot = 1\nstrict = 3\nport = [1]\nconfig = \"x\"",
         &[],
         "FILE: unknown key `config`: keys are the long flags of tito serve; FILE: `port` takes one value, not a list; \
-         FILE: unknown key `prot`: keys are the long flags of tito serve; FILE: `strict` must be true or false",
+         FILE: unknown key `prot`: keys are the long flags of tito serve; did you mean `port`?; \
+         FILE: `strict` must be true or false",
     );
     check("port = 70000", &[], "FILE: invalid value '70000' for '--port <port>': 70000 is not in 0..=65535");
     check(
@@ -72,11 +73,32 @@ fn every_bad_key_is_named_at_once() {
     check(
         "port = 70000",
         &["--port", "x"],
-        "command line: invalid value 'x' for '--port <port>': invalid digit found in string",
+        "command line: invalid value 'x' for '--port <port>': not a whole number",
     );
+    check("", &["--port="], "command line: invalid value '' for '--port <port>': not a whole number");
+    let many = "9".repeat(40);
+    let out = format!("command line: invalid value '{many}' for '--port <port>': out of range");
+    check("", &["--port", &many], &out);
     check("strict = 3", &["--nonsense"], "error: unexpected argument '--nonsense' found");
     check("[port]\nx = 1", &[], "FILE: `port` must be a string, a number or a boolean");
-    check("port = ", &[], "FILE is not TOML: TOML parse error at line 1, column 8");
+    check("port = ", &[], "FILE is not TOML: line 1: string values must be quoted, expected literal string");
+    // The line is not shown: it may hold a key.
+    let unquoted = "FILE is not TOML: line 2: string values must be quoted, expected literal string";
+    check("strict = true\napi-key = SECRET", &[], unquoted);
+}
+
+#[test]
+fn a_key_that_nearly_is_one_is_named() {
+    let check = |key: &str, expected: Option<&str>| {
+        assert_eq!(meant(&command(), key).as_deref(), expected, "{key}");
+    };
+    check("Port", Some("port"));
+    check("engines", Some("engine"));
+    check("st_rict", Some("strict"));
+    check("confg", None);
+    check("port", None);
+    check("velocity", None);
+    check("", None);
 }
 
 #[test]

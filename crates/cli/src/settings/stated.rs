@@ -1,5 +1,7 @@
 //! What the operator says about one engine behind its address, `?NAME=VALUE&…`.
 
+use std::borrow::Cow;
+
 use tito_engine_vllm::MetricsAddress;
 use tito_types::Pixels;
 
@@ -7,6 +9,14 @@ use crate::plain_http::PlainUrl;
 
 /// Where engines serve their metrics, unless said otherwise.
 const METRICS_PATH: &str = "/metrics";
+
+/// The address as it may be shown: what should not stand in it may be a secret.
+pub(crate) fn shown(engine: &str) -> Cow<'_, str> {
+    match engine.find("metrics=").map(|at| engine.split_at(at + "metrics=".len())) {
+        Some((before, url)) if url.contains(['@', '?']) => Cow::Owned(format!("{before}…")),
+        Some(_) | None => Cow::Borrowed(engine),
+    }
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Stated {
@@ -42,7 +52,7 @@ fn pixels(word: &str) -> Result<Pixels, String> {
 
 fn metrics(url: &str) -> Result<MetricsAddress, String> {
     let PlainUrl { authority, path } = PlainUrl::parse(url)
-        .map_err(|why| format!("metrics={url}: {why}; write it as metrics=http://HOST:PORT[/PATH]"))?;
+        .map_err(|why| format!("metrics= {why}; write it as metrics=http://HOST:PORT[/PATH]"))?;
     let path = if path == "/" { METRICS_PATH.to_owned() } else { path };
     Ok(MetricsAddress { authority, path })
 }

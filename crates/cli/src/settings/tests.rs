@@ -39,7 +39,7 @@ fn check_stated(options: &str, expected: &str) {
             || format!("{:?}", settings.engines[0].pixels),
             |metrics| format!("{} {}", metrics.authority, metrics.path),
         ),
-        Err(problems) => problems.join("; ").replace(&format!("--engine {url}: "), ""),
+        Err(problems) => problems.join("; ").replace(&format!("--engine {}: ", shown(&url)), ""),
     };
     assert_eq!(found, expected, "{options}");
 }
@@ -70,7 +70,19 @@ fn what_an_operator_states_of_an_engine_stands_behind_its_address() {
         ("http://h:port", "has no such port"),
     ] {
         let written = "write it as metrics=http://HOST:PORT[/PATH]";
-        check_stated(&format!("metrics={url}"), &format!("metrics={url}: {problem}; {written}"));
+        check_stated(&format!("metrics={url}"), &format!("metrics= {problem}; {written}"));
+    }
+}
+
+#[test]
+fn what_may_be_a_secret_in_an_address_is_not_shown() {
+    for (engine, expected) in [
+        ("vllm://a:1?metrics=http://me:SECRET@h", "vllm://a:1?metrics=…"),
+        ("vllm://a:1?pixels=raw&metrics=http://h/?token=SECRET", "vllm://a:1?pixels=raw&metrics=…"),
+        ("vllm://a:1?metrics=http://h:1/m", "vllm://a:1?metrics=http://h:1/m"),
+        ("vllm://a:1", "vllm://a:1"),
+    ] {
+        assert_eq!(shown(engine), expected);
     }
 }
 
@@ -95,6 +107,44 @@ fn orders_need_a_key_unless_nobody_else_can_give_any() {
     let missing = "--control-key-file: control: key file no-such-file: cannot be read: \
                    No such file or directory (os error 2)";
     check(&["--control-port", "0", "--control-key-file", "no-such-file"], missing);
+}
+
+#[test]
+fn no_key_opens_both_doors() {
+    let (_clients, clients) = file("a\nshared\n");
+    let (_operators, operators) = file("# ours\nb\nshared\n");
+    let check = |flags: &[&str], expected: &str| {
+        check(&[&ENGINE, &["--control-port", "0"], flags].concat(), expected);
+    };
+    let flag = "--control-key: control: key number 2 is also a client's";
+    check(&["--api-key", "a,b", "--control-key", "c,b"], flag);
+    check(&["--api-key-file", &clients, "--control-key", "c,shared"], flag);
+    let of_file = "--control-key-file: control: key number 2 is also a client's";
+    check(&["--api-key", "shared", "--control-key-file", &operators], of_file);
+    check(&["--api-key-file", &clients, "--control-key-file", &operators], of_file);
+    let third = "--control-key-file: control: key number 3 is also a client's";
+    check(&["--api-key", "shared", "--control-key", "c", "--control-key-file", &operators], third);
+    check(&["--api-key-file", &clients, "--control-key", "c"], "a:1");
+}
+
+#[test]
+fn two_sockets_do_not_share_a_port() {
+    let check = |host: &str, control_host: &str, port: &str, control_port: &str, free: bool| {
+        let addresses = ["--host", host, "--control-host", control_host, "--control-key", "k"];
+        let flags = [&ENGINE[..], &addresses, &["--port", port, "--control-port", control_port]].concat();
+        let taken = format!("--control-port: {control_port} is taken by --port");
+        check(&flags, if free { "a:1" } else { &taken });
+    };
+    check("127.0.0.1", "127.0.0.1", "8000", "8000", false);
+    check("127.0.0.1", "127.0.0.1", "8000", "8001", true);
+    check("127.0.0.1", "127.0.0.1", "0", "0", true);
+    check("127.0.0.1", "127.0.0.2", "8000", "8000", true);
+    check("0.0.0.0", "127.0.0.1", "8000", "8000", false);
+    check("127.0.0.1", "0.0.0.0", "8000", "8000", false);
+    check("0.0.0.0", "::1", "8000", "8000", true);
+    check("::", "127.0.0.1", "8000", "8000", false);
+    check("0.0.0.0", "::", "8000", "8000", false);
+    check("::1", "::", "8000", "8000", false);
 }
 
 #[test]
@@ -124,6 +174,11 @@ fn every_mistake_is_named_at_once() {
          --engine vllm://a: the gRPC port is missing; \
          --engine vllm://::1:5: write an IPv6 address in brackets: vllm://[IPV6]:GRPC_PORT; \
          --engine vllm://a:0: write it as vllm://HOST:GRPC_PORT",
+    );
+    check(
+        &["--engine", "vllm://a:1&metrics=http://a:2"],
+        "--engine vllm://a:1&metrics=http://a:2: options begin with `?`: \
+         write it as vllm://HOST:GRPC_PORT?NAME=VALUE&NAME=VALUE",
     );
     check(
         &["--engine", "vllms://a:1", "--engine", "vllm://b:1", "--engine", "vllm://b:1", "--api-key", " "],
@@ -183,8 +238,13 @@ fn what_files_and_levels_say_is_read_and_reported_together() {
         "access=loud",
     ];
     let problems = settings(&parse(&[&ENGINE[..], &flags].concat())).err().expect("nothing of it is right");
-    let marks =
-        ["holds no certificate", "as PEM", "holds no certificate", "line 2", "--log-level: log level"];
+    let marks = [
+        "holds no certificate",
+        "as PEM",
+        "holds no certificate",
+        "line 2",
+        "--log-level: \"access=loud\" is no level: use error",
+    ];
     assert_eq!(problems.len(), marks.len(), "{problems:#?}");
     for (problem, mark) in problems.iter().zip(marks) {
         assert!(problem.contains(mark), "no {mark} in {problem}");

@@ -13,9 +13,8 @@ use super::{asked, table};
 use crate::args::ResetArgs;
 use crate::process;
 
-/// Beyond what an order can take: an engine that computes may pause for a minute, and one that does not go on is told to
-/// for a minute and a half.
-const TIMEOUT: Duration = Duration::from_secs(300);
+/// Beyond what an order can take: an engine that computes may pause for a minute, and has ten seconds before and after.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Deserialize)]
 struct Answer {

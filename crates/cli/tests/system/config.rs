@@ -189,7 +189,8 @@ async fn every_bad_value_is_told_at_once_with_the_place_it_came_from() {
     for command in ["serve", "check"] {
         let ran = run(&[&[command], &ENGINE[..], &flags].concat(), &env).await;
         assert_eq!((ran.code, ran.stdout.as_str()), (USAGE, ""), "{ran:?}");
-        let told: Vec<&str> = ran.stderr.lines().filter(|line| !line.contains("tito --help")).collect();
+        let places = |line: &&str| !line.ends_with(" --help") && !line.ends_with(" problems");
+        let told: Vec<&str> = ran.stderr.lines().filter(places).collect();
         let expected = [
             ("nonsense", path.as_str()),
             ("--max-in-flight", "command line"),
@@ -237,6 +238,41 @@ async fn no_output_holds_a_key() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn no_mistake_shows_a_key() {
+    let (_folder, unquoted) = file("strict = true\napi-key = s3cret\n");
+    let cases: [Args<'_>; 5] = [
+        &["--config", &unquoted],
+        &["--api-key", "--s3cret", "--port", "70000"],
+        &["--control-key", "-s3cret", "--port", "70000"],
+        &["--engine", "vllm://a:1?metrics=http://me:s3cret@h"],
+        &["--engine", "vllm://a:1?metrics=http://h/?token=s3cret"],
+    ];
+    for args in cases {
+        for form in [&[][..], &["--json"][..]] {
+            let ran = run(&[&["check"], form, args].concat(), &[]).await;
+            assert_eq!(ran.code, USAGE, "{ran:?}");
+            assert!(!ran.stdout.contains("s3cret") && !ran.stderr.contains("s3cret"), "{ran:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn check_tells_programs_what_cannot_even_be_read() {
+    let ran = run(&["check", "--json", "--max-queued", "-1", "--port", "70000"], &[]).await;
+    let told: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"));
+    assert_eq!(told["problems"].as_array().map(Vec::len), Some(2), "{told}");
+}
+
+#[tokio::test]
+async fn a_value_wider_than_any_screen_is_shown_all_the_same() {
+    let engines: Vec<String> = (0..3000).map(|at| format!("\"vllm://host-{at:04}:50051\"")).collect();
+    let (_folder, path) = file(&format!("engine = [{}]\n", engines.join(", ")));
+    let ran = run(&["check", "--config", &path], &[]).await;
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.contains("vllm://host-2999:50051"));
 }
 
 #[tokio::test]

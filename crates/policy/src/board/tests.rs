@@ -108,7 +108,7 @@ impl Bench {
         self.try_choose(ask).expect("a slot fits")
     }
 
-    /// Chooses, and tells only the worker's name.
+    /// Chooses, and tells only the worker's id.
     fn goes_to(&mut self, ask: &Ask) -> String {
         self.choose(ask).worker.to_string()
     }

@@ -58,7 +58,15 @@ fn json_lines_are_objects_with_flat_fields() {
 
 #[test]
 fn a_level_that_means_nothing_is_refused_by_name() {
-    assert!(check("info,access=off").is_ok());
-    let error = check("access=loud").expect_err("not a level");
-    assert_eq!(error.to_string(), r#"log level "access=loud""#);
+    for level in
+        ["info", "WARN", "off", "info,access=off", "tito_router[route]=debug", "[route{worker}]=info"]
+    {
+        check(level).expect(level);
+    }
+    for level in ["loud", "info,loud", "access=loud", "access", "info,[route=debug"] {
+        let error = check(level).expect_err(level);
+        let words =
+            "is no level: use error, warn, info, debug, trace or off, or TARGET=LEVEL, joined by commas";
+        assert_eq!(error.to_string(), format!("{level:?} {words}"));
+    }
 }

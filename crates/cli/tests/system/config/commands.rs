@@ -1,9 +1,9 @@
-//! `demo`, `bench`, and help.
+//! `demo`, `bench`, help, and how a command ends.
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::harness::{Call, GENERATE, MockEngine, Serve, Tito, run};
+use crate::harness::{Args, Call, Env, GENERATE, MockEngine, Serve, Tito, run};
 
 #[tokio::test]
 async fn the_demo_shows_the_whole_way_and_ends() {
@@ -99,6 +99,59 @@ async fn the_load_generator_fails_with_the_server() {
         let ran = measure(wrong).await;
         assert!(ran.code.is_some_and(|code| code != 0), "{ran:?}");
         assert!(!ran.stderr.is_empty() && !ran.stderr.contains("panicked"), "{ran:?}");
+    }
+}
+
+/// Runs a command that ends with `code` and with these last words.
+async fn ends(args: Args<'_>, env: Env<'_>, code: i32, last: &str) {
+    let ran = run(args, env).await;
+    assert_eq!(ran.code, Some(code), "{ran:?}");
+    assert!(ran.stderr.ends_with(last), "{ran:?}");
+}
+
+#[tokio::test]
+async fn a_command_line_that_cannot_work_ends_with_the_help_that_tells_more() {
+    let url = ["--url", "ftp://x"];
+    ends(&["serve"], &[], 2, "GRPC_PORT\ntito: see tito serve --help\n").await;
+    ends(&["serve", "--port", "x"], &[], 2, "not a whole number\ntito: see tito serve --help\n").await;
+    ends(&[&["workers"], &url[..]].concat(), &[], 2, "\ntito: see tito workers --help\n").await;
+    let reset = ["workers", "reset", "--all"];
+    ends(&[&reset, &url[..]].concat(), &[], 2, "\ntito: see tito workers reset --help\n").await;
+}
+
+#[tokio::test]
+async fn a_check_ends_with_what_it_found() {
+    let ok = ["check", "--engine", "vllm://127.0.0.1:1"];
+    ends(&ok, &[], 0, "tito: nothing is wrong\n").await;
+    ends(&["check"], &[], 2, "tito: 1 problem\ntito: see tito check --help\n").await;
+    let two = ["check", "--port", "x", "--max-queued", "y"];
+    ends(&two, &[], 2, "tito: 2 problems\ntito: see tito check --help\n").await;
+}
+
+#[tokio::test]
+async fn a_check_names_variables_that_no_command_reads_and_never_their_values() {
+    let ok = ["check", "--engine", "vllm://127.0.0.1:1"];
+    let env = [
+        ("TITO_MAX_QUEUE", "s3cret"),
+        ("TITO_CONTROL_URL", "x"),
+        ("TITO_PORT", "1"),
+        ("TITO_BENCH_API_KEY", "k"),
+        ("MAX_QUEUED", "1"),
+    ];
+    let told = "tito: TITO_MAX_QUEUE in the environment is ignored: no command knows it\n";
+    let ran = run(&ok, &env).await;
+    assert_eq!(ran.stderr, format!("{told}tito: nothing is wrong\n"), "{ran:?}");
+    ends(&["check"], &env, 2, "tito: 1 problem\ntito: see tito check --help\n").await;
+    let ran = run(&[&ok[..], &["--port", "x"]].concat(), &env).await;
+    assert!(ran.stderr.starts_with(told), "{ran:?}");
+}
+
+#[tokio::test]
+async fn short_help_fits_a_screen_and_names_the_keys_of_orders() {
+    let help = run(&["serve", "-h"], &[]).await;
+    assert!(help.stdout.lines().count() <= 60, "{}", help.stdout);
+    for mark in ["--control-port", "--control-key-file"] {
+        assert!(help.stdout.contains(mark), "{mark}: {}", help.stdout);
     }
 }
 
