@@ -22,8 +22,8 @@ pub enum ClearError {
     /// It refused, failed or did not answer in time.
     #[error("{0}")]
     Engine(EngineError),
-    /// It was paused by an earlier order, and has not gone on.
-    #[error("an earlier order has paused it, and it has not gone on yet; it is told to until it does")]
+    /// Another order has it paused, or had, and it has not gone on.
+    #[error("another order has paused it, and it has not gone on yet")]
     Halted,
     /// It may be paused still.
     #[error("it did not go on within {RESUME_WITHIN:?} after the order; it is told to until it does")]

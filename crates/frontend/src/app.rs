@@ -54,8 +54,8 @@ pub(crate) struct App {
     pub(crate) tasks: Tasks,
     /// Bounds the bodies of orders, all together.
     pub(crate) order_bodies: Arc<Budget>,
-    /// Held by the order that is being carried out: one at a time.
-    pub(crate) order: Arc<Semaphore>,
+    /// Bounds the orders that are carried out.
+    pub(crate) orders: Arc<Semaphore>,
     pub(crate) metrics: Metrics,
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,

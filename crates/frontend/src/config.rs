@@ -10,6 +10,8 @@ use crate::{keys, server};
 
 /// Connections held at a time by those who give orders. Further ones wait.
 pub(crate) const CONTROL_CONNECTIONS_MAX: usize = 64;
+/// Orders carried out at a time: one that waits for an engine holds up none to others.
+pub(crate) const ORDERS_MAX: usize = 8;
 /// Bodies of orders that are being received, all together, in bytes.
 pub(crate) const ORDERS_BYTES_MAX: usize = 4 << 20;
 /// Largest body of an order, in bytes.

@@ -69,7 +69,7 @@ async fn reset(app: &Arc<App>, request: Request) -> Result<Vec<ClearReport>, Fai
     let body = body.map_err(Failure::Door)?;
     let order = ResetPrefixCache::parse(parts.uri.query().unwrap_or_default(), &body.bytes);
     let ResetPrefixCache { workers, running } = order.map_err(Failure::Refused)?;
-    let turn = Arc::clone(&app.order).try_acquire_owned();
+    let turn = Arc::clone(&app.orders).try_acquire_owned();
     let turn = turn.map_err(|_| Failure::Door(Door::Underway))?;
     if app.shutdown.stage() >= Stage::Draining {
         return Err(Failure::Engine(EngineError::Draining));

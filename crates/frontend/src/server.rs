@@ -27,7 +27,7 @@ use tracing::info;
 
 use crate::app::{App, Endpoint, Parts, now_unix_seconds};
 use crate::budget::Budget;
-use crate::config::{CONTROL_CONNECTIONS_MAX, FrontendConfig, LARGE_BINDS_MAX, ORDERS_BYTES_MAX};
+use crate::config::{CONTROL_CONNECTIONS_MAX, FrontendConfig, LARGE_BINDS_MAX, ORDERS_BYTES_MAX, ORDERS_MAX};
 use crate::error::Error;
 use crate::keys::KeyStore;
 use crate::metrics::Metrics;
@@ -96,7 +96,7 @@ impl FrontendConfig {
             shutdown: parts.shutdown,
             tasks: parts.tasks,
             order_bodies: Budget::new(ORDERS_BYTES_MAX),
-            order: Arc::new(Semaphore::new(1)),
+            orders: Arc::new(Semaphore::new(ORDERS_MAX)),
             limits: self.limits,
             timeouts: self.timeouts,
             sampling_defaults: self.sampling_defaults,

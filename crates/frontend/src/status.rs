@@ -58,7 +58,7 @@ pub(crate) enum Door {
     BodyBroken,
     /// The bodies of other requests leave no room, or no turn, for this one.
     Busy,
-    /// Another order is being carried out.
+    /// As many orders are being carried out as may be.
     Underway,
     /// No model can be served now.
     NotReady,
@@ -277,7 +277,7 @@ fn turned_away(door: &Door) -> ApiError {
                 S::TOO_MANY_REQUESTS,
                 Kind::RateLimit,
                 Code::Overloaded,
-                "another order is being carried out; try again shortly",
+                "too many orders are being carried out; try again shortly",
             )
         },
         Door::NotReady => ApiError::unavailable(

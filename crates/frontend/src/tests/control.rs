@@ -8,7 +8,7 @@ use http::Request;
 use serde_json::{Value, json};
 use tito_runtime::Stage;
 
-use crate::config::ORDER_BYTES_MAX;
+use crate::config::{ORDER_BYTES_MAX, ORDERS_MAX};
 use crate::testing::engines::quick;
 use crate::testing::raw::Raw;
 use crate::testing::{Setup, code_of, get, json_of, metrics_text, post, setup, setup_with};
@@ -106,12 +106,13 @@ async fn web_pages_give_no_orders() {
 }
 
 #[tokio::test]
-async fn one_order_is_carried_out_at_a_time() {
+async fn as_many_orders_are_carried_out_as_may_be() {
     let setup = controlled().await;
-    let order = Arc::clone(&setup.frontend.app.order).try_acquire_owned().unwrap();
+    let orders = Arc::clone(&setup.frontend.app.orders);
+    let others = orders.try_acquire_many_owned(ORDERS_MAX as u32).unwrap();
     let refused = setup.order(with_key(post(RESET, ""), "operator")).await;
     assert_eq!((refused.status().as_u16(), code_of(refused).await.as_str()), (429, "overloaded"));
-    drop(order);
+    drop(others);
     assert_eq!(setup.order(with_key(post(RESET, ""), "operator")).await.status(), 200);
 }
 
