@@ -81,7 +81,7 @@ fn value(matches: &ArgMatches, id: &str) -> String {
         .flatten()
         .map(|text| match id {
             id if SECRETS.contains(&id) => "***".to_owned(),
-            "engine" => shown(&text.to_string_lossy()).into_owned(),
+            "engine" => shown(&text.to_string_lossy()),
             _ => text.to_string_lossy().into_owned(),
         })
         .collect();

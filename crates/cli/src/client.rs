@@ -21,7 +21,8 @@ pub(crate) async fn send(
     let host = authority.parse().with_context(|| format!("{authority} is no HOST:PORT"))?;
     request.headers_mut().insert(hyper::header::HOST, host);
     let exchange = async {
-        let reply = sender.send_request(request).await?;
+        let reply = sender.send_request(request).await;
+        let reply = reply.with_context(|| format!("{authority} closed the connection before it answered"))?;
         let status = reply.status();
         let body = Limited::new(reply.into_body(), REPLY_BYTES_MAX).collect().await;
         let body = body.map_err(|error| anyhow::anyhow!("read the reply: {error}"))?.to_bytes();
@@ -31,9 +32,6 @@ pub(crate) async fn send(
     tokio::select! {
         reply = &mut exchange => reply,
         // A server may close after its answer, of which some is not read yet; where it closed before, this fails.
-        ended = connection => exchange.await.or_else(|error| {
-            ended?;
-            Err(error.context(format!("{authority} closed the connection before it answered")))
-        }),
+        _ended = connection => exchange.await,
     }
 }

@@ -195,7 +195,7 @@ impl Connector for VllmConnector {
             instance,
         );
         let limit = self.config.connect_timeout;
-        let orders = Orders { worker: self.worker.clone(), control: control.clone(), answer_within: limit };
+        let orders = Orders { worker: self.worker.clone(), control: control.clone() };
         let adapter_feed = adapters::feed(&self.worker, &info, control, limit, adapters.clone());
         let ranks = info.identity.parallelism.local_ranks();
         let load_feed = load::feed(&self.worker, self.config.metrics.as_ref(), ranks, limit);

@@ -93,7 +93,8 @@ impl Look {
             Err(_) => (Vec::new(), Some(format!("no answer within {limit:?}"))),
         };
         self.log(problem.as_deref());
-        LoadNews { loads, problem }
+        // Of ranks that are left out among others, it is not this that tells why.
+        LoadNews { problem: problem.filter(|_| loads.is_empty()), loads }
     }
 
     /// Which ranks it says nothing of.

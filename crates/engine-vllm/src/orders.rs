@@ -18,12 +18,13 @@ use crate::status::{Carried, Progress, engine_error};
 /// How long a pause may take: it begins after the step that is running, which may be one long prefill.
 const PAUSE_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long every other call may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// The control service of one engine.
 pub(crate) struct Orders {
     pub(crate) worker: WorkerId,
     pub(crate) control: ControlClient<Channel>,
-    /// Limit of every other call.
-    pub(crate) answer_within: Duration,
 }
 
 impl Orders {
@@ -46,7 +47,7 @@ impl Control for Orders {
     fn is_paused(&self) -> BoxFuture<'_, Result<bool, EngineError>> {
         async {
             let mut control = self.control.clone();
-            let asked = self.ask(self.answer_within, control.is_paused(IsPausedRequest {}));
+            let asked = self.ask(ANSWER_TIMEOUT, control.is_paused(IsPausedRequest {}));
             Ok(asked.await?.paused)
         }
         .boxed()
@@ -66,7 +67,7 @@ impl Control for Orders {
     fn resume(&self) -> BoxFuture<'_, Result<(), EngineError>> {
         async {
             let mut control = self.control.clone();
-            let asked = self.ask(self.answer_within, control.resume_generation(ResumeGenerationRequest {}));
+            let asked = self.ask(ANSWER_TIMEOUT, control.resume_generation(ResumeGenerationRequest {}));
             asked.await.map(|_| ())
         }
         .boxed()

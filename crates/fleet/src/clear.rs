@@ -5,9 +5,10 @@ use std::time::Duration;
 use tito_types::EngineError;
 use tokio::time::timeout;
 
-use crate::{Blocks, Worker};
+use crate::{Blocks, Whose, Worker};
 
-/// How long an order waits for the engine to go on. Its keeper tells it to for as long as it takes.
+/// How long an order waits for the one before it to be over, and for the engine to go on. Its keeper tells it to for as
+/// long as it takes.
 const RESUME_WITHIN: Duration = Duration::from_secs(10);
 
 /// Why an engine's caches were not dropped, or what came of it.
@@ -35,7 +36,8 @@ impl Worker {
     /// compute again what they had. What is known of its blocks is forgotten, and `forgotten` called, before it computes
     /// anything else; also when nobody knows whether it did.
     ///
-    /// The engine is paused in between, for about as long as one step takes. It goes on even if this is dropped.
+    /// The engine is paused in between, for about as long as one step takes. It goes on even if this is dropped, and its
+    /// blocks are then doubted.
     pub async fn clear_cache(
         &self,
         blocks: &Blocks,
@@ -45,7 +47,9 @@ impl Worker {
             let reason = self.state.reason().unwrap_or("gone");
             return Err(ClearError::NotReady(format!("{}: {reason}", self.state.word())));
         };
-        let holding = self.halt.begin().ok_or(ClearError::Halted)?;
+        let whose = self.whose();
+        let begun = timeout(RESUME_WITHIN, self.halt.begin(&whose)).await;
+        let holding = begun.map_err(|_| ClearError::Halted)?;
         match control.is_paused().await {
             Ok(false) => {}
             Ok(true) => {
@@ -60,17 +64,24 @@ impl Worker {
         let cleared = control.pause_and_clear().await;
         match &cleared {
             Ok(()) => self.targets.iter().for_each(|target| target.cleared(blocks)),
-            Err(error) if refused(error) => {}
+            Err(error) if refused(error) => {
+                holding.unused();
+                return cleared.map_err(ClearError::Engine);
+            }
             Err(_) => self.targets.iter().for_each(|target| target.doubted(blocks)),
         }
-        if !cleared.as_ref().is_err_and(refused) {
-            forgotten();
-        }
+        forgotten();
         // Also after a failure: it may have been the answer that was lost.
-        drop(holding);
-        let over = timeout(RESUME_WITHIN, self.halt.over()).await;
+        let number = holding.number;
+        holding.booked();
+        let over = timeout(RESUME_WITHIN, self.halt.over(number)).await;
         cleared.map_err(ClearError::Engine)?;
         over.map_err(|_| ClearError::LeftPaused)
+    }
+
+    fn whose(&self) -> Whose {
+        let instance = self.info.as_ref().map(|info| info.instance_id.clone()).unwrap_or_default();
+        Whose { instance, target: self.targets.first().map(|target| target.id) }
     }
 }
 

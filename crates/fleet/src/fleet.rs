@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::snapshot::adapter;
-use crate::{Blocks, FleetMetrics, Halt, Snapshot, State, Target, Worker};
+use crate::{Blocks, FleetMetrics, Halt, Snapshot, State, Target, Whose, Worker};
 
 /// Puts the layers that belong to one engine around it.
 pub type Wrap = Box<dyn Fn(&EngineInfo, BoxEngine) -> BoxEngine + Send + Sync>;
@@ -164,11 +164,15 @@ async fn keep<C: Connector>(connector: C, halt: Arc<Halt>, shared: Arc<Shared>) 
                 ranks.adapters(adapters);
                 let (adapters, targets) = (Arc::clone(&ranks.adapters), ranks.targets.clone());
                 let settled = Arc::clone(&control);
+                let target = targets.first().map(|target| target.id);
+                let now = Whose { instance: info.instance_id.clone(), target };
+                let (doubted, blocks) = (targets.clone(), Arc::clone(&shared.blocks));
+                let doubt = || doubted.iter().for_each(|target| target.doubted(&blocks));
                 let reached = Reached { info: Arc::new(info), adapters, engine, control, targets };
                 let _ = shared.events.send(Event::Reached(id.clone(), reached)).await;
                 let reason = tokio::select! {
                     reason = ranks.follow(kv, adapter_feed, load_feed, lost) => reason,
-                    () = halt.settle(id, settled.as_ref()) => unreachable!("it never ends"),
+                    () = halt.settle(id, &now, settled.as_ref(), doubt) => unreachable!("it never ends"),
                 };
                 let _ = shared.events.send(Event::Lost(id.clone(), reason)).await;
             }

@@ -10,6 +10,8 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
+use crate::TargetId;
+
 /// Between two tries to let an engine go on. vLLM refuses while a pause that was given up is still under way.
 const RESUME_PAUSE: Duration = Duration::from_secs(1);
 
@@ -18,79 +20,155 @@ const RESUME_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub struct Halt(watch::Sender<State>);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum State {
-    /// Not by us.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct State {
+    /// Pauses so far.
+    number: u64,
+    pause: Pause,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+enum Pause {
+    /// None of ours.
     #[default]
-    Running,
+    Over,
     /// Somebody has it paused, or is about to.
-    Held,
-    /// Nobody needs the pause any more.
-    Owed,
+    Held(Whose),
+    /// Nobody needs the pause any more. What became of its caches is booked, or is not.
+    Owed(Whose, Booked),
+}
+
+type Booked = bool;
+
+/// What was paused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Whose {
+    /// The process: another one was never paused.
+    pub instance: String,
+    /// Its first target: another connection has others.
+    pub target: Option<TargetId>,
 }
 
 /// The right to pause an engine. Dropping it, at any moment, lets the engine go on.
 #[derive(Debug)]
-pub(crate) struct Holding(Arc<Halt>);
+pub(crate) struct Holding {
+    halt: Arc<Halt>,
+    pub(crate) number: u64,
+    used: bool,
+    booked: Booked,
+}
 
 impl Halt {
-    /// None while another pause of ours is not over.
-    pub(crate) fn begin(self: &Arc<Self>) -> Option<Holding> {
-        self.step(State::Running, State::Held).then(|| Holding(Arc::clone(self)))
-    }
-
-    /// Whether it was paused by us, should go on, and does not yet.
-    pub fn owed(&self) -> bool {
-        *self.0.borrow() == State::Owed
-    }
-
-    /// Resolves when no pause of ours is left.
-    pub(crate) async fn over(&self) {
-        let mut states = self.0.subscribe();
-        let over = states.wait_for(|state| *state == State::Running).await;
-        debug_assert!(over.is_ok(), "the sender is borrowed");
-    }
-
-    /// Lets the engine go on whenever that is owed, until it does. Never ends; whoever keeps a connection runs it.
-    pub async fn settle(&self, worker: &WorkerId, control: &dyn Control) {
-        let mut states = self.0.subscribe();
+    /// Waits until no other pause of ours is left, and begins one.
+    pub(crate) async fn begin(self: &Arc<Self>, whose: &Whose) -> Holding {
         loop {
-            let owed = states.wait_for(|state| *state == State::Owed).await.is_ok();
-            debug_assert!(owed, "the sender is borrowed");
-            let mut failing = false;
-            while let Err(error) = control.resume().await {
-                if !std::mem::replace(&mut failing, true) {
-                    warn!(%worker, %error, "not resumed after an order, trying again until it is");
+            let mut number = 0;
+            let begun = self.0.send_if_modified(|state| {
+                let free = state.pause == Pause::Over;
+                if free {
+                    *state = State { number: state.number + 1, pause: Pause::Held(whose.clone()) };
+                    number = state.number;
                 }
-                sleep(RESUME_PAUSE).await;
+                free
+            });
+            if begun {
+                return Holding { halt: Arc::clone(self), number, used: true, booked: false };
             }
-            self.step(State::Owed, State::Running);
-            if failing {
-                info!(%worker, "resumed after an order");
-            }
+            self.idle().await;
         }
     }
 
-    fn step(&self, from: State, to: State) -> bool {
-        self.0.send_if_modified(|state| {
-            let steps = *state == from;
-            if steps {
-                *state = to;
+    /// Whether it is paused by us.
+    pub fn halted(&self) -> bool {
+        self.0.borrow().pause != Pause::Over
+    }
+
+    /// Resolves when no pause of ours is left.
+    pub async fn idle(&self) {
+        self.wait(|state| state.pause == Pause::Over).await;
+    }
+
+    /// Resolves when that pause is no more.
+    pub(crate) async fn over(&self, number: u64) {
+        self.wait(|state| state.number != number || state.pause == Pause::Over).await;
+    }
+
+    /// Lets the engine go on whenever that is owed, until it does. Before that, `doubt` is called where what became of
+    /// its caches is not booked on this connection. Never ends; whoever keeps a connection to `now` runs it.
+    pub async fn settle(&self, worker: &WorkerId, now: &Whose, control: &dyn Control, doubt: impl Fn()) {
+        loop {
+            let (number, whose, booked) = self.owed().await;
+            if whose.instance == now.instance {
+                if !booked || whose.target != now.target {
+                    doubt();
+                }
+                resume(worker, control).await;
             }
-            steps
-        })
+            self.0.send_if_modified(|state| {
+                let ours = state.number == number;
+                if ours {
+                    state.pause = Pause::Over;
+                }
+                ours
+            });
+        }
+    }
+
+    async fn owed(&self) -> (u64, Whose, Booked) {
+        let mut states = self.0.subscribe();
+        loop {
+            let state = states.borrow_and_update().clone();
+            if let Pause::Owed(whose, booked) = state.pause {
+                return (state.number, whose, booked);
+            }
+            let changed = states.changed().await;
+            debug_assert!(changed.is_ok(), "the sender is borrowed");
+        }
+    }
+
+    async fn wait(&self, mut over: impl FnMut(&State) -> bool) {
+        let mut states = self.0.subscribe();
+        let waited = states.wait_for(|state| over(state)).await.is_ok();
+        debug_assert!(waited, "the sender is borrowed");
+    }
+}
+
+async fn resume(worker: &WorkerId, control: &dyn Control) {
+    let mut failing = false;
+    while let Err(error) = control.resume().await {
+        if !std::mem::replace(&mut failing, true) {
+            warn!(%worker, %error, "not resumed after an order, trying again until it is");
+        }
+        sleep(RESUME_PAUSE).await;
+    }
+    if failing {
+        info!(%worker, "resumed after an order");
     }
 }
 
 impl Holding {
     /// Nothing was paused.
-    pub(crate) fn unused(self) {
-        self.0.step(State::Held, State::Running);
+    pub(crate) fn unused(mut self) {
+        self.used = false;
+    }
+
+    /// What became of the engine's caches is known where it matters.
+    pub(crate) fn booked(mut self) {
+        self.booked = true;
     }
 }
 
 impl Drop for Holding {
     fn drop(&mut self) {
-        self.0.step(State::Held, State::Owed);
+        let (number, used, booked) = (self.number, self.used, self.booked);
+        self.halt.0.send_if_modified(|state| {
+            let Pause::Held(whose) = &state.pause else { return false };
+            debug_assert_eq!(state.number, number, "one is held at a time");
+            state.pause = if used { Pause::Owed(whose.clone(), booked) } else { Pause::Over };
+            true
+        });
     }
 }
+
+#[cfg(test)]
+mod tests;

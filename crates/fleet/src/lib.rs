@@ -15,7 +15,7 @@ mod target;
 pub use blocks::Blocks;
 pub use clear::ClearError;
 pub use fleet::{Fleet, FleetConfig, Wrap};
-pub use halt::Halt;
+pub use halt::{Halt, Whose};
 pub use metrics::FleetMetrics;
 pub use snapshot::{Snapshot, State, Worker};
 pub use target::{LOAD_HOLDS, Target, TargetId, ToldLoad};

@@ -19,7 +19,7 @@ pub struct Snapshot {
 /// One schedulable engine.
 #[derive(Clone)]
 pub struct Worker {
-    /// Name; ties between workers break by it.
+    /// Its id; ties between workers break by it.
     pub id: WorkerId,
     /// What it said about itself when it was last reached.
     pub info: Option<Arc<EngineInfo>>,

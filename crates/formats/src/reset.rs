@@ -49,6 +49,9 @@ impl ResetPrefixCache {
             }
         }
         for (name, value) in object(body)? {
+            if name == "worker" {
+                return Err(Refusal::invalid("worker", "is an option of the query only"));
+            }
             if options.slot(&name).is_none() {
                 return Err(unknown(&name));
             }

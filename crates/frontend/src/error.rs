@@ -64,6 +64,9 @@ pub enum KeyError {
     /// More keys than are compared per request.
     #[error("more than {0} keys")]
     TooMany(usize),
+    /// Where a flag or a variable names a key, the text of a flag.
+    #[error("begins with --: was the key left out?")]
+    Flag,
     /// A key that no header could carry.
     #[error("is not 1 to {max} visible ASCII characters")]
     Malformed {

@@ -54,8 +54,12 @@ struct Sources {
 impl Sources {
     fn try_new(config: &KeyConfig) -> Result<Self, Error> {
         let fixed = config.keys.iter().enumerate().map(|(index, key)| {
-            let malformed = KeyError::Malformed { max: KEY_CHARS_MAX };
-            hash_of(key.expose()).ok_or(Error::Key { number: index + 1, source: malformed })
+            let wrong = |source| Error::Key { number: index + 1, source };
+            // `--api-key $KEY --strict` without a KEY would make the flag the key.
+            if key.expose().starts_with("--") {
+                return Err(wrong(KeyError::Flag));
+            }
+            hash_of(key.expose()).ok_or(wrong(KeyError::Malformed { max: KEY_CHARS_MAX }))
         });
         Ok(Self { fixed: fixed.collect::<Result<_, _>>()?, file: config.file.clone() })
     }

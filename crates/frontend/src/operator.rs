@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
 use http::StatusCode;
 use http::header::ORIGIN;
+use http_body::Body as _;
 use tito_formats::{ResetPrefixCache, reset_body, workers_body};
 use tito_runtime::Stage;
 use tito_types::{ClearReport, EngineError, GenerateRequest, RequestId, RouteReport, WorkerId, WorkerReport};
@@ -45,14 +46,8 @@ pub(crate) async fn workers(State(app): State<Arc<App>>) -> Response {
 
 /// Drops prefix caches, and says what came of it: 200 whatever did, as vLLM does, with `success` in the body.
 pub(crate) async fn reset_prefix_cache(State(app): State<Arc<App>>, request: Request) -> Response {
-    let id = request.extensions().get::<Arrival>().map(|arrival| arrival.id.clone());
     match reset(&app, request).await {
-        Ok(reports) => {
-            let failed = reports.iter().filter(|report| report.error.is_some()).count();
-            let (request, workers) = (id.as_ref().map(RequestId::as_str), reports.len());
-            info!(target: "access", request, route = "reset_prefix_cache", workers, failed, "order");
-            reply::json(StatusCode::OK, reset_body(&reports))
-        }
+        Ok(reports) => reply::json(StatusCode::OK, reset_body(&reports)),
         Err(failure) => rescue(&failure).into_response(),
     }
 }
@@ -64,7 +59,9 @@ async fn reset(app: &Arc<App>, request: Request) -> Result<Vec<ClearReport>, Fai
         let message = "must be absent: orders are not taken from web pages".to_owned();
         return Err(Failure::Door(Door::Header { name: "origin", message }));
     }
-    check_content(&parts.headers).map_err(Failure::Door)?;
+    if !body.is_end_stream() {
+        check_content(&parts.headers).map_err(Failure::Door)?;
+    }
     let body = body::read(app, &parts, body, ORDER_BYTES_MAX, &app.order_bodies).await;
     let body = body.map_err(Failure::Door)?;
     let order = ResetPrefixCache::parse(parts.uri.query().unwrap_or_default(), &body.bytes);
@@ -75,10 +72,16 @@ async fn reset(app: &Arc<App>, request: Request) -> Result<Vec<ClearReport>, Fai
         return Err(Failure::Engine(EngineError::Draining));
     }
     let clearing = app.operator.clear_caches(workers, running);
-    // A task of its own: an engine is paused meanwhile, and must go on whether or not anyone waits for the answer.
+    let id = parts.extensions.get::<Arrival>().map(|arrival| arrival.id.clone());
+    // A task of its own: what comes of it is booked and logged whether or not anyone waits for the answer.
     let cleared = app.tasks.spawn_owned("reset prefix cache", async move {
         let _turn = turn;
-        clearing.await
+        let outcome = clearing.await;
+        let request = id.as_ref().map(RequestId::as_str);
+        let workers = outcome.as_ref().map_or(0, Vec::len);
+        let failed = outcome.iter().flatten().filter(|report| report.error.is_some()).count();
+        info!(target: "access", request, route = "reset_prefix_cache", workers, failed, "order");
+        outcome
     });
     let reports = cleared.await.map_err(|_| Failure::Door(Door::Bug))?;
     reports.map_err(Failure::Engine)

@@ -49,8 +49,8 @@ pub(crate) const BUILT_IN: [(&str, Route); 14] = [
     ("/debug/route", Route::DebugRoute),
 ];
 
-/// Every path where orders are taken; [`Route::ResetPrefixCache`] takes POST, the other GET. It has two paths: vLLM's, which
-/// trainers know, and one that no engine has, so that a command sent to the wrong port does nothing.
+/// Every path where orders are taken; [`Route::ResetPrefixCache`] takes POST, the other GET. It has two paths: vLLM's,
+/// which trainers know, and one that no engine has, so that a command sent to the wrong port does nothing.
 pub(crate) const CONTROL: [(&str, Route); 3] = [
     ("/reset_prefix_cache", Route::ResetPrefixCache),
     ("/workers/reset", Route::ResetPrefixCache),

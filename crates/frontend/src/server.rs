@@ -175,6 +175,9 @@ impl Frontend {
         end.cancel();
         connections.close();
         connections.wait().await;
+        // Whoever gave an order may have left; its engine is paused until it ends.
+        let all = app.orders.acquire_many(ORDERS_MAX as u32).await;
+        debug_assert!(all.is_ok(), "the semaphore is never closed");
         info!(?exit, "stopped listening");
         exit
     }

@@ -15,7 +15,7 @@ impl Route {
     /// `running` a worker with requests in flight from here is left alone; with it they go on, and what they had is
     /// computed again. One report per worker, by id. Refused as a whole when a name is unknown.
     ///
-    /// Run it to its end: an engine whose turn is dropped half way may stay paused.
+    /// An engine whose turn is dropped half way goes on, and its blocks are doubted.
     pub async fn clear_caches(
         &self,
         wanted: &[WorkerId],
@@ -36,10 +36,7 @@ impl Route {
         let report = |error| ClearReport { worker: worker.id.clone(), error };
         let in_flight = self.in_flight(worker);
         if !running && in_flight > 0 {
-            return report(Some(format!(
-                "its blocks are held; continuations in flight: {in_flight}; reset_running_requests (--running) drops \
-                 them all the same"
-            )));
+            return report(Some(format!("its blocks are held; continuations in flight: {in_flight}")));
         }
         match worker.clear_cache(&self.shared.blocks, || self.forget_expected(worker)).await {
             Ok(()) => {

@@ -14,7 +14,7 @@ use crate::prefix::Chains;
 use crate::view::Place;
 
 /// Said of a worker that is ready and does nothing.
-const HALTED: &str = "an order has paused it, and it has not gone on yet; it is told to until it does";
+const HALTED: &str = "an order of this server has paused it; after that it is told to go on until it does";
 /// Silent requests looked at before loads are shown to somebody.
 const SILENT_LOOKS_OF_REPORT: usize = 1024;
 
@@ -70,7 +70,7 @@ fn worker_report(worker: &Worker, loads: &BTreeMap<TargetId, Load>) -> WorkerRep
     WorkerReport {
         id: worker.id.clone(),
         state: worker.state.word(),
-        reason: worker.state.reason().or(worker.halt.owed().then_some(HALTED)).map(str::to_owned),
+        reason: worker.state.reason().or(worker.halt.halted().then_some(HALTED)).map(str::to_owned),
         engine: worker.info.as_deref().map(|info| engine_report(info, worker)),
         targets: worker.targets.iter().map(|target| target_report(target, loads)).collect(),
     }

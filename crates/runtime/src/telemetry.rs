@@ -5,8 +5,10 @@ use std::io::{self, IsTerminal};
 use tracing::Subscriber;
 use tracing::subscriber::{SetGlobalDefaultError, set_global_default};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
+
+/// The words of a level.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// How a log line looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,8 +54,10 @@ pub fn check(level: &str) -> Result<(), Error> {
 fn filter(level: &str) -> Result<EnvFilter, Error> {
     let none = || Error::Level(level.to_owned());
     // The library takes a bare word that is no level for a target, whose every line would then be logged and no other.
-    let mut bare = level.split(',').filter(|part| !part.contains(['=', '[', ']', '{', '}']));
-    if bare.any(|word| word.trim().parse::<LevelFilter>().is_err()) {
+    let mut bare = level.split(',').filter(|part| !part.contains('='));
+    let is_level = |word: &str| LEVELS.iter().any(|level| word.trim().eq_ignore_ascii_case(level));
+    // Spans and their fields, in brackets, may hold commas: those are the library's to judge.
+    if !level.contains('[') && bare.any(|word| !is_level(word)) {
         return Err(none());
     }
     EnvFilter::builder().parse(level).map_err(|_| none())

@@ -1,7 +1,5 @@
 //! What the operator says about one engine behind its address, `?NAME=VALUE&…`.
 
-use std::borrow::Cow;
-
 use tito_engine_vllm::MetricsAddress;
 use tito_types::Pixels;
 
@@ -11,11 +9,21 @@ use crate::plain_http::PlainUrl;
 const METRICS_PATH: &str = "/metrics";
 
 /// The address as it may be shown: what should not stand in it may be a secret.
-pub(crate) fn shown(engine: &str) -> Cow<'_, str> {
-    match engine.find("metrics=").map(|at| engine.split_at(at + "metrics=".len())) {
-        Some((before, url)) if url.contains(['@', '?']) => Cow::Owned(format!("{before}…")),
-        Some(_) | None => Cow::Borrowed(engine),
-    }
+pub(crate) fn shown(engine: &str) -> String {
+    let (address, options) =
+        engine.split_once('?').map_or((engine, None), |(address, options)| (address, Some(options)));
+    let address = match address.rsplit_once('@') {
+        Some((_, host)) => format!("…@{host}"),
+        None => address.to_owned(),
+    };
+    let Some(options) = options else { return address };
+    let options = options.split('&').map(|option| match option.split_once('=') {
+        Some(("pixels", word)) if pixels(word).is_ok() => option.to_owned(),
+        Some(("metrics", url)) if metrics(url).is_ok() => option.to_owned(),
+        Some((name, _)) => format!("{name}=…"),
+        None => "…".to_owned(),
+    });
+    format!("{address}?{}", options.collect::<Vec<_>>().join("&"))
 }
 
 #[derive(Debug, Default)]
@@ -32,7 +40,7 @@ impl Stated {
             let twice = match name {
                 "pixels" => stated.pixels.replace(pixels(value)?).is_some(),
                 "metrics" => stated.metrics.replace(metrics(value)?).is_some(),
-                _ => return Err(format!("unknown option `{option}`: there are pixels= and metrics=")),
+                _ => return Err("an unknown option: there are pixels= and metrics=".to_owned()),
             };
             if twice {
                 return Err(format!("{name}= is given twice"));
@@ -46,7 +54,7 @@ fn pixels(word: &str) -> Result<Pixels, String> {
     match word {
         "raw" => Ok(Pixels::Raw),
         "normalized" => Ok(Pixels::Normalized),
-        _ => Err(format!("pixels={word}: use pixels=raw or pixels=normalized")),
+        _ => Err("pixels= must be pixels=raw or pixels=normalized".to_owned()),
     }
 }
 

@@ -51,9 +51,9 @@ fn what_an_operator_states_of_an_engine_stands_behind_its_address() {
     check_stated("metrics=http://[2001:db8::1]:9000/", "[2001:db8::1]:9000 /metrics");
     check_stated("pixels=normalized&metrics=http://h/a/b", "h:80 /a/b");
     for (options, problem) in [
-        ("pixels=rgb", "pixels=rgb: use pixels=raw or pixels=normalized"),
-        ("pixel=raw", "unknown option `pixel=raw`: there are pixels= and metrics="),
-        ("", "unknown option ``: there are pixels= and metrics="),
+        ("pixels=rgb", "pixels= must be pixels=raw or pixels=normalized"),
+        ("pixel=raw", "an unknown option: there are pixels= and metrics="),
+        ("", "an unknown option: there are pixels= and metrics="),
         ("pixels=raw&pixels=raw", "pixels= is given twice"),
     ] {
         check_stated(options, problem);
@@ -79,6 +79,9 @@ fn what_may_be_a_secret_in_an_address_is_not_shown() {
     for (engine, expected) in [
         ("vllm://a:1?metrics=http://me:SECRET@h", "vllm://a:1?metrics=…"),
         ("vllm://a:1?pixels=raw&metrics=http://h/?token=SECRET", "vllm://a:1?pixels=raw&metrics=…"),
+        ("vllm://me:SECRET@a:1?pixels=raw", "…@a:1?pixels=raw"),
+        ("vllm://a:1?token=SECRET&Metrics=http://SECRET@h", "vllm://a:1?token=…&Metrics=…"),
+        ("vllm://a:1?metrics=http://h/#SECRET&SECRET", "vllm://a:1?metrics=…&…"),
         ("vllm://a:1?metrics=http://h:1/m", "vllm://a:1?metrics=http://h:1/m"),
         ("vllm://a:1", "vllm://a:1"),
     ] {

@@ -40,7 +40,7 @@ pub(super) fn run(args: &ResetArgs) -> ExitCode {
         let text = server.ask(question, key).await?;
         let answer: Answer = serde_json::from_str(&text)
             .with_context(|| format!("{} answers in a way this release cannot read", args.url))?;
-        process::print(&if args.json { format!("{text}\n") } else { render(&answer.workers) })?;
+        process::print(&if args.json { format!("{text}\n") } else { render(&answer.workers, args.running) })?;
         Ok(if answer.success { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
 }
@@ -57,7 +57,7 @@ fn path(args: &ResetArgs) -> String {
     format!("/workers/reset?{}", query.finish())
 }
 
-fn render(workers: &[Worker]) -> String {
+fn render(workers: &[Worker], running: bool) -> String {
     if workers.is_empty() {
         return "no worker is configured\n".to_owned();
     }
@@ -68,6 +68,9 @@ fn render(workers: &[Worker]) -> String {
             error.as_ref().map_or_else(|| "dropped".to_owned(), |error| format!("not dropped: {error}"));
         writeln!(text, "{:<width$}  {}", table::plain(id), table::plain(&cache))
             .expect("a string takes any text");
+    }
+    if !running && workers.iter().any(|worker| worker.error.is_some()) {
+        text.push_str("\n--running also takes workers with requests in flight\n");
     }
     text
 }

@@ -243,12 +243,15 @@ async fn no_output_holds_a_key() {
 #[tokio::test]
 async fn no_mistake_shows_a_key() {
     let (_folder, unquoted) = file("strict = true\napi-key = s3cret\n");
-    let cases: [Args<'_>; 5] = [
+    let cases: [Args<'_>; 8] = [
         &["--config", &unquoted],
         &["--api-key", "--s3cret", "--port", "70000"],
         &["--control-key", "-s3cret", "--port", "70000"],
         &["--engine", "vllm://a:1?metrics=http://me:s3cret@h"],
         &["--engine", "vllm://a:1?metrics=http://h/?token=s3cret"],
+        &["--engine", "vllm://me:s3cret@a:1"],
+        &["--engine", "vllm://a:1?token=s3cret"],
+        &["--engine", "vllm://a:1?pixels=s3cret"],
     ];
     for args in cases {
         for form in [&[][..], &["--json"][..]] {

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::harness::{Call, GENERATE, MockEngine, Ran, Serve, generate, run, wait_for};
@@ -94,7 +95,7 @@ async fn what_runs_protects_its_worker_or_goes_on_as_if_nothing_was() {
         engine.wait_state("runs", "running").await;
         let kept = reset(control, &["--all"]).await;
         assert_eq!(kept.code, Some(1), "{kept:?}");
-        let reason = "not dropped: its blocks are held; continuations in flight: 1; ";
+        let reason = "not dropped: its blocks are held; continuations in flight: 1\n";
         assert!(kept.stdout.contains(reason) && kept.stdout.contains("--running"), "{kept:?}");
         let dropped = reset(control, &["--all", "--running"]).await;
         assert_eq!(dropped.code, Some(0), "{dropped:?}");
@@ -123,6 +124,31 @@ async fn an_order_is_carried_out_to_its_end_whoever_waits_for_it() {
     };
     let (reply, ()) = tokio::join!(running.send(), leaving);
     assert_eq!((reply.status, reply.tokens().len()), (200, 2), "{}", reply.text());
+}
+
+/// Nobody waits for the order, and nothing else is left to do: the engine goes on before the process ends.
+#[tokio::test]
+async fn a_server_that_ends_leaves_no_engine_paused() {
+    let slow = [EVENTS, &["--speed", "1", "--step-time", "2s"]].concat();
+    let engine = MockEngine::start(&slow).await;
+    let (mut serve, control) = controlled(&[&engine], &["--unready-delay", "0"]).await;
+    let running = pinned(&serve, &engine, "runs", 2);
+    let ending = async {
+        engine.wait_state("runs", "running").await;
+        let order = Call::get(control, "/reset_prefix_cache?reset_running_requests=true").method("POST");
+        tokio::select! {
+            _ = order.try_open() => panic!("the engine was done before anyone could leave"),
+            () = engine.wait_paused(true) => {}
+        }
+    };
+    // The request is given up as well.
+    tokio::select! {
+        _ = running.send() => panic!("it was done before the order was given"),
+        () = ending => {}
+    }
+    serve.process.signal(Signal::SIGTERM);
+    serve.process.exit().await;
+    engine.wait_paused(false).await;
 }
 
 #[tokio::test]

@@ -5,12 +5,10 @@ use tonic::transport::Endpoint;
 use super::*;
 use crate::connect::tests::control::{Answers, serve};
 
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-
 fn orders(port: u16) -> Orders {
     let endpoint = Endpoint::from_shared(format!("http://127.0.0.1:{port}")).expect("a loopback address");
     let control = ControlClient::new(endpoint.connect_lazy());
-    Orders { worker: WorkerId::new("w"), control, answer_within: ANSWER_WITHIN }
+    Orders { worker: WorkerId::new("w"), control }
 }
 
 /// What comes of each order.
@@ -26,9 +24,9 @@ async fn an_engine_that_says_nothing_is_given_up_in_time() {
     let orders = orders(silent.local_addr().expect("bound").port());
     let deadline = || Err(EngineError::Deadline(WorkerId::new("w")));
     for (order, limit) in [
-        (orders.resume(), ANSWER_WITHIN),
+        (orders.resume(), ANSWER_TIMEOUT),
         (orders.pause_and_clear(), PAUSE_TIMEOUT),
-        (orders.is_paused().map(|asked| asked.map(|_| ())).boxed(), ANSWER_WITHIN),
+        (orders.is_paused().map(|asked| asked.map(|_| ())).boxed(), ANSWER_TIMEOUT),
     ] {
         let started = Instant::now();
         assert_eq!((order.await, started.elapsed().as_secs()), (deadline(), limit.as_secs()));

@@ -134,9 +134,10 @@ async fn clear(worker: &Worker, blocks: &Blocks) -> (Result<(), ClearError>, u32
 /// Something beside the keeper of the connection.
 async fn kept<T>(worker: &Worker, something: impl Future<Output = T>) -> T {
     let control = worker.control.clone().unwrap_or_else(|| Arc::new(FakeControl::default()));
+    let whose = worker.whose();
     tokio::select! {
         done = something => done,
-        () = worker.halt.settle(&worker.id, control.as_ref()) => unreachable!("it never ends"),
+        () = worker.halt.settle(&worker.id, &whose, control.as_ref(), || ()) => unreachable!("it never ends"),
     }
 }
 
@@ -163,7 +164,7 @@ async fn an_engine_that_turns_the_order_down_keeps_its_blocks() {
         let outcome = clear(&worker(&bench, &control), &bench.blocks).await;
         assert_eq!(outcome, (Err(ClearError::Engine(error)), 0));
         assert_eq!(bench.found(10, 3).len(), 1);
-        assert_eq!(control.seen(), ["pause and clear", "resume"]);
+        assert_eq!(control.seen(), ["pause and clear"], "nothing was paused");
     }
 }
 
@@ -199,9 +200,9 @@ async fn an_engine_that_does_not_go_on_is_told_until_it_does() {
     let both = async {
         let outcome = worker.clear_cache(&bench.blocks, || ()).await;
         assert_eq!(outcome, Err(ClearError::Engine(failure())));
-        assert!(worker.halt.owed());
+        assert!(worker.halt.halted());
         assert_eq!(worker.clear_cache(&bench.blocks, || ()).await, Err(ClearError::Halted));
-        worker.halt.over().await;
+        worker.halt.idle().await;
         worker.clear_cache(&bench.blocks, || ()).await
     };
     assert_eq!(kept(&worker, both).await, Ok(()));
@@ -220,7 +221,8 @@ async fn an_order_that_was_carried_out_says_when_the_engine_does_not_go_on() {
     // Nobody keeps the connection: it is lost.
     let outcome = worker.clear_cache(&bench.blocks, || ()).await;
     assert_eq!((outcome, control.paused()), (Err(ClearError::LeftPaused), true));
-    kept(&worker, worker.halt.over()).await;
+    let idle = tokio::time::timeout(Duration::from_secs(60), worker.halt.idle());
+    kept(&worker, idle).await.unwrap();
     assert_eq!((control.seen(), control.paused()), (vec!["pause and clear", "resume"], false));
 }
 
@@ -231,7 +233,8 @@ async fn an_order_that_is_dropped_half_way_leaves_no_pause() {
     control.hang();
     let dropped = tokio::time::timeout(Duration::from_secs(5), clear(&worker, &bench.blocks)).await;
     assert!(dropped.is_err(), "the pause is under way");
-    kept(&worker, worker.halt.over()).await;
+    let idle = tokio::time::timeout(Duration::from_secs(60), worker.halt.idle());
+    kept(&worker, idle).await.unwrap();
     assert_eq!((control.seen(), control.paused()), (vec!["pause and clear", "resume"], false));
     assert_eq!(clear(&worker, &bench.blocks).await, (Ok(()), 1));
 }

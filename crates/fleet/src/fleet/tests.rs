@@ -325,7 +325,7 @@ async fn a_reload_and_other_weights_in_place_are_another_generation_and_a_new_co
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_engine_that_we_paused_goes_on_whatever_becomes_of_the_order_and_the_connection() {
+async fn an_engine_that_we_paused_is_told_to_go_on_until_it_does_or_is_another_one() {
     let mut fleet = run(vec![("a", vec![Ok(identity("m", 8))])]);
     fleet.wait_for("a=ready").await;
     let worker = || Arc::clone(&fleet.snapshot.borrow().workers[0]);
@@ -336,12 +336,12 @@ async fn an_engine_that_we_paused_goes_on_whatever_becomes_of_the_order_and_the_
     assert!(dropped.is_err() && fleet.control.paused());
     (0..3).for_each(|_| fleet.control.fail(EngineError::Deadline(WorkerId::new("a"))));
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(fleet.control.paused(), "it does not answer");
+    assert!(fleet.control.paused() && first.halt.halted(), "it does not answer");
     fleet.cut.notify_one();
     fleet.wait_for("a=unreachable").await;
     fleet.wait_for("a=ready").await;
-    first.halt.over().await;
-    assert!(!fleet.control.paused() && !fleet.snapshot.borrow().workers[0].halt.owed());
+    tokio::time::timeout(Duration::from_secs(60), first.halt.idle()).await.unwrap();
+    assert!(fleet.control.paused(), "it is another process: what is paused there is none of ours");
     fleet.stop().await;
 }
 

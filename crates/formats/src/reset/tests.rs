@@ -30,7 +30,7 @@ fn what_is_not_understood_is_refused_by_name() {
     check("force=true", "", &format!("force: {options}"));
     check("WORKER=a", "", &format!("WORKER: {options}"));
     check("", r#"{"level":1}"#, &format!("level: {options}"));
-    check("", r#"{"worker":true}"#, &format!("worker: {options}"));
+    check("", r#"{"worker":"a"}"#, "worker: is an option of the query only");
     check("reset_running_requests=yes", "", "reset_running_requests: must be true or false");
     check("reset_running_requests", "", "reset_running_requests: must be true or false");
     check("", r#"{"reset_running_requests":null}"#, "reset_running_requests: must be true or false");

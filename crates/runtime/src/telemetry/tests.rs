@@ -63,7 +63,7 @@ fn a_level_that_means_nothing_is_refused_by_name() {
     {
         check(level).expect(level);
     }
-    for level in ["loud", "info,loud", "access=loud", "access", "info,[route=debug"] {
+    for level in ["loud", "info,loud", "access=loud", "access", "info,[route=debug", "", "info,", "3"] {
         let error = check(level).expect_err(level);
         let words =
             "is no level: use error, warn, info, debug, trace or off, or TARGET=LEVEL, joined by commas";

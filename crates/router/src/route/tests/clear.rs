@@ -1,6 +1,7 @@
 //! Telling workers to drop what they have cached.
 
 use futures_util::future::join_all;
+use tito_fleet::Whose;
 use tito_types::ClearReport;
 
 use super::blocks::{asked, goes, store};
@@ -11,7 +12,13 @@ async fn clear(bench: &Bench, workers: &[&str], running: bool) -> Vec<(String, S
     let wanted: Vec<_> = workers.iter().map(|name| WorkerId::new(name)).collect();
     let workers = bench.sender.borrow().workers.clone();
     let kept = workers.iter().zip(&bench.controls);
-    let keepers = kept.map(|(worker, control)| worker.halt.settle(&worker.id, control));
+    let whose = |worker: &Worker| {
+        let instance = worker.info.as_ref().map(|info| info.instance_id.clone()).unwrap_or_default();
+        Whose { instance, target: worker.targets.first().map(|target| target.id) }
+    };
+    let keepers = kept.map(|(worker, control)| async move {
+        worker.halt.settle(&worker.id, &whose(worker), control, || ()).await;
+    });
     let reports = tokio::select! {
         reports = bench.route.clear_caches(&wanted, running) => reports.expect("they exist"),
         _ = join_all(keepers) => unreachable!("none ever ends"),
@@ -44,7 +51,7 @@ async fn what_is_in_flight_protects_a_worker_unless_it_may_be_computed_again() {
     let bench = Bench::new(&[hanging(), hanging()]);
     let asked = GenerateRequest { n: 2, worker: Some(WorkerId::new("b")), ..request(Delivery::Deltas) };
     let tokens = bench.route.generate(asked).await.expect("accepted");
-    let held = "its blocks are held; continuations in flight: 2; reset_running_requests (--running) drops them all the same";
+    let held = "its blocks are held; continuations in flight: 2";
     assert_eq!(clear(&bench, &[], false).await, pairs(&[("a", ""), ("b", held)]));
     assert_eq!(clear(&bench, &["b"], true).await, pairs(&[("b", "")]));
     drop(tokens);
@@ -72,7 +79,7 @@ async fn a_worker_that_does_not_go_on_shows_it() {
     // Nobody keeps its connection.
     let told = bench.route.clear_caches(&[WorkerId::new("b")], false).await.unwrap();
     assert!(told[0].error.as_ref().is_some_and(|error| error.starts_with("it did not go on")), "{told:?}");
-    let reason = "an order has paused it, and it has not gone on yet; it is told to until it does";
+    let reason = "an order of this server has paused it; after that it is told to go on until it does";
     assert_eq!(reasons(), [None, Some(reason.to_owned())]);
 }
 
