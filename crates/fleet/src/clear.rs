@@ -43,23 +43,21 @@ impl Worker {
         blocks: &Blocks,
         forgotten: impl FnOnce() + Send,
     ) -> Result<(), ClearError> {
-        let Some(control) = &self.control else {
+        let (Some(control), Some(info)) = (&self.control, &self.info) else {
             let reason = self.state.reason().unwrap_or("gone");
             return Err(ClearError::NotReady(format!("{}: {reason}", self.state.word())));
         };
-        let whose = self.whose();
+        let whose = Whose::of(info, &self.targets);
         let begun = timeout(RESUME_WITHIN, self.halt.begin(&whose)).await;
         let holding = begun.map_err(|_| ClearError::Halted)?;
-        match control.is_paused().await {
-            Ok(false) => {}
-            Ok(true) => {
-                holding.unused();
-                return Err(ClearError::Paused);
-            }
-            Err(error) => {
-                holding.unused();
-                return Err(ClearError::Engine(error));
-            }
+        let obstacle = match control.is_paused().await {
+            Ok(false) => None,
+            Ok(true) => Some(ClearError::Paused),
+            Err(error) => Some(ClearError::Engine(error)),
+        };
+        if let Some(obstacle) = obstacle {
+            holding.unused();
+            return Err(obstacle);
         }
         let cleared = control.pause_and_clear().await;
         match &cleared {
@@ -77,11 +75,6 @@ impl Worker {
         let over = timeout(RESUME_WITHIN, self.halt.over(number)).await;
         cleared.map_err(ClearError::Engine)?;
         over.map_err(|_| ClearError::LeftPaused)
-    }
-
-    fn whose(&self) -> Whose {
-        let instance = self.info.as_ref().map(|info| info.instance_id.clone()).unwrap_or_default();
-        Whose { instance, target: self.targets.first().map(|target| target.id) }
     }
 }
 

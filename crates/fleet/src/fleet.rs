@@ -164,8 +164,7 @@ async fn keep<C: Connector>(connector: C, halt: Arc<Halt>, shared: Arc<Shared>) 
                 ranks.adapters(adapters);
                 let (adapters, targets) = (Arc::clone(&ranks.adapters), ranks.targets.clone());
                 let settled = Arc::clone(&control);
-                let target = targets.first().map(|target| target.id);
-                let now = Whose { instance: info.instance_id.clone(), target };
+                let now = Whose::of(&info, &targets);
                 let (doubted, blocks) = (targets.clone(), Arc::clone(&shared.blocks));
                 let doubt = || doubted.iter().for_each(|target| target.doubted(&blocks));
                 let reached = Reached { info: Arc::new(info), adapters, engine, control, targets };

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tito_engine::Control;
-use tito_types::WorkerId;
+use tito_types::{EngineInfo, WorkerId};
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use crate::TargetId;
+use crate::{Target, TargetId};
 
 /// Between two tries to let an engine go on. vLLM refuses while a pause that was given up is still under way.
 const RESUME_PAUSE: Duration = Duration::from_secs(1);
@@ -34,11 +34,9 @@ enum Pause {
     Over,
     /// Somebody has it paused, or is about to.
     Held(Whose),
-    /// Nobody needs the pause any more. What became of its caches is booked, or is not.
-    Owed(Whose, Booked),
+    /// Nobody needs the pause any more. What became of the engine's caches is booked, or is not.
+    Owed { whose: Whose, booked: bool },
 }
-
-type Booked = bool;
 
 /// What was paused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,13 +47,20 @@ pub struct Whose {
     pub target: Option<TargetId>,
 }
 
+impl Whose {
+    /// Of an engine and its ranks, as one connection has them.
+    pub fn of(info: &EngineInfo, targets: &[Arc<Target>]) -> Self {
+        Self { instance: info.instance_id.clone(), target: targets.first().map(|target| target.id) }
+    }
+}
+
 /// The right to pause an engine. Dropping it, at any moment, lets the engine go on.
 #[derive(Debug)]
 pub(crate) struct Holding {
     halt: Arc<Halt>,
     pub(crate) number: u64,
     used: bool,
-    booked: Booked,
+    booked: bool,
 }
 
 impl Halt {
@@ -97,8 +102,10 @@ impl Halt {
     /// its caches is not booked on this connection. Never ends; whoever keeps a connection to `now` runs it.
     pub async fn settle(&self, worker: &WorkerId, now: &Whose, control: &dyn Control, doubt: impl Fn()) {
         loop {
-            let (number, whose, booked) = self.owed().await;
-            if whose.instance == now.instance {
+            let State { number, pause } = self.wait(|state| matches!(state.pause, Pause::Owed { .. })).await;
+            if let Pause::Owed { whose, booked } = pause
+                && whose.instance == now.instance
+            {
                 if !booked || whose.target != now.target {
                     doubt();
                 }
@@ -114,22 +121,10 @@ impl Halt {
         }
     }
 
-    async fn owed(&self) -> (u64, Whose, Booked) {
+    async fn wait(&self, until: impl FnMut(&State) -> bool) -> State {
         let mut states = self.0.subscribe();
-        loop {
-            let state = states.borrow_and_update().clone();
-            if let Pause::Owed(whose, booked) = state.pause {
-                return (state.number, whose, booked);
-            }
-            let changed = states.changed().await;
-            debug_assert!(changed.is_ok(), "the sender is borrowed");
-        }
-    }
-
-    async fn wait(&self, mut over: impl FnMut(&State) -> bool) {
-        let mut states = self.0.subscribe();
-        let waited = states.wait_for(|state| over(state)).await.is_ok();
-        debug_assert!(waited, "the sender is borrowed");
+        let state = states.wait_for(until).await;
+        state.expect("the sender is borrowed").clone()
     }
 }
 
@@ -164,7 +159,7 @@ impl Drop for Holding {
         self.halt.0.send_if_modified(|state| {
             let Pause::Held(whose) = &state.pause else { return false };
             debug_assert_eq!(state.number, number, "one is held at a time");
-            state.pause = if used { Pause::Owed(whose.clone(), booked) } else { Pause::Over };
+            state.pause = if used { Pause::Owed { whose: whose.clone(), booked } } else { Pause::Over };
             true
         });
     }

@@ -7,8 +7,8 @@ use clap::{ArgGroup, Args, Subcommand};
 #[command(
     after_help = "\
 PREFILL and DECODE are tokens of what this server has in flight there: prompt tokens not computed yet, and tokens held by \
-requests that generate. OTHERS, where engines' metrics are read, are requests and tokens there beyond those. BLOCKS are known to be cached: in device memory, + host memory, + storage where there are any. \
-GAPS were seen in its KV events.",
+requests that generate. OTHERS, where engines' metrics are read, are requests and tokens there beyond those. BLOCKS are \
+known to be cached: in device memory, + host memory, + storage where there are any. GAPS were seen in its KV events.",
     args_conflicts_with_subcommands = true
 )]
 pub(crate) struct WorkersArgs {

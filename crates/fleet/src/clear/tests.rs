@@ -5,7 +5,7 @@ use tito_engine::fake::{Fake, FakeControl, Script};
 use tito_types::{KvEvent, KvNews, WorkerId};
 
 use super::*;
-use crate::target::tests::{Bench, ON};
+use crate::target::tests::{Bench, ON, info};
 use crate::{State, Target};
 
 /// What happens to one rank, in this order.
@@ -111,7 +111,7 @@ fn a_rank_whose_connection_is_gone_stays_gone() {
 fn worker(bench: &Bench, control: &FakeControl) -> Worker {
     Worker {
         id: WorkerId::new("w"),
-        info: None,
+        info: Some(Arc::new(info(ON, 2, 2))),
         adapters: Arc::default(),
         state: State::Ready(BoxEngine::new(Fake::new(|_| Script::default()))),
         control: Some(Arc::new(control.clone())),
@@ -134,7 +134,7 @@ async fn clear(worker: &Worker, blocks: &Blocks) -> (Result<(), ClearError>, u32
 /// Something beside the keeper of the connection.
 async fn kept<T>(worker: &Worker, something: impl Future<Output = T>) -> T {
     let control = worker.control.clone().unwrap_or_else(|| Arc::new(FakeControl::default()));
-    let whose = worker.whose();
+    let whose = Whose::of(worker.info.as_ref().expect("it was reached"), &worker.targets);
     tokio::select! {
         done = something => done,
         () = worker.halt.settle(&worker.id, &whose, control.as_ref(), || ()) => unreachable!("it never ends"),

@@ -4,7 +4,7 @@ use tito_types::{Capabilities, EngineHash, Identity, Media, ModelInfo, Paralleli
 
 use super::*;
 
-fn info(kv_events: KvSupport, ranks: u32, first: u32) -> EngineInfo {
+pub(crate) fn info(kv_events: KvSupport, ranks: u32, first: u32) -> EngineInfo {
     EngineInfo {
         engine_version: "0".into(),
         instance_id: "i".into(),

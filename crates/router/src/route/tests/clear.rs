@@ -12,12 +12,9 @@ async fn clear(bench: &Bench, workers: &[&str], running: bool) -> Vec<(String, S
     let wanted: Vec<_> = workers.iter().map(|name| WorkerId::new(name)).collect();
     let workers = bench.sender.borrow().workers.clone();
     let kept = workers.iter().zip(&bench.controls);
-    let whose = |worker: &Worker| {
-        let instance = worker.info.as_ref().map(|info| info.instance_id.clone()).unwrap_or_default();
-        Whose { instance, target: worker.targets.first().map(|target| target.id) }
-    };
     let keepers = kept.map(|(worker, control)| async move {
-        worker.halt.settle(&worker.id, &whose(worker), control, || ()).await;
+        let whose = Whose::of(worker.info.as_ref().expect("it was reached"), &worker.targets);
+        worker.halt.settle(&worker.id, &whose, control, || ()).await;
     });
     let reports = tokio::select! {
         reports = bench.route.clear_caches(&wanted, running) => reports.expect("they exist"),
