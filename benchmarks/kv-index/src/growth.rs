@@ -29,7 +29,7 @@ fn conversation(random: &mut Random, holders: &[Holder]) -> Conversation {
 
 /// Stores and removes `blocks` blocks at a constant number of conversations, oldest first, from the head or the tail, with
 /// holes; then compares the bytes with those of an index that was given only what lives.
-pub fn growth(blocks: u64) {
+pub fn growth(blocks: u64, conversations: usize) {
     let start = Instant::now();
     let index = Index::new(IndexConfig { bytes_max: 4 << 30 });
     let holders: Vec<Holder> = (0..64).map(|_| index.add_holder()).collect();
@@ -41,7 +41,7 @@ pub fn growth(blocks: u64) {
         store(&index, &new);
         churned += new.1.len() as u64;
         live.push_back(new);
-        if live.len() > 3000 {
+        if live.len() > conversations {
             let at = if random.next() % 4 == 0 { random.range(0, live.len()) } else { 0 };
             let (holder, chains) = live.remove(at).expect("within");
             // The prefix is shared with other conversations of that holder: only the rest goes.

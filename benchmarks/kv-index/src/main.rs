@@ -93,9 +93,10 @@ fn table() {
 fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("one") => one(&std::env::args().nth(2).expect("a structure")),
-        Some("growth") => growth::growth(number("--blocks", 1_000_000_000)),
+        Some("growth") => growth::growth(number("--blocks", 1_000_000_000), number("--conversations", 3000) as usize),
         Some("fleet") => growth::fleet(number("--holders", 1024) as usize),
+        Some("pairs") => one::pairs(&load(), number("--reps", 20) as usize),
         Some("table") | None => table(),
-        Some(other) => panic!("{other}: one of table, one, growth, fleet"),
+        Some(other) => panic!("{other}: one of table, one, pairs, growth, fleet"),
     }
 }

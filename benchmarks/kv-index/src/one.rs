@@ -3,8 +3,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use crate::backend::{Backend, wire};
+use dynamo_kv_router::ConcurrentRadixTreeCompressed;
+
+use crate::backend::{Backend, Tito, Writer, wire};
 use crate::measure::{live_bytes, percentile, rate, timed};
+use crate::peers::{Chain, Dynamo};
 use crate::workload::Load;
 
 /// Fresh structures for store and remove; the best counts.
@@ -71,6 +74,37 @@ pub fn measure<B: Backend>(load: &Load, new: impl Fn() -> B) -> Vec<(&'static st
         println!("# {note}");
     }
     out
+}
+
+/// Writes of our index and of the peers that are best at them, in turn and in one process: what a noisy machine does to
+/// one of them it does to the others. Prints how many times as fast as the better peer ours is, over all turns.
+pub fn pairs(load: &Load, reps: usize) {
+    let removals = [("remove, tail first", &load.tail_first), ("remove, head first", &load.head_first)];
+    let mut ratios = [("store", vec![]), (removals[0].0, vec![]), (removals[1].0, vec![])];
+    for _ in 0..reps {
+        let [mut own, mut best] = [[Duration::MAX; 3]; 2];
+        for (at, (_, removes)) in (1..).zip(removals) {
+            let writers: [Box<dyn Writer>; 3] = [
+                Arc::new(Tito::new(load)).writer(),
+                Arc::new(Chain::new(load, false)).writer(),
+                Arc::new(Dynamo(ConcurrentRadixTreeCompressed::new())).writer(),
+            ];
+            for (structure, mut writer) in writers.into_iter().enumerate() {
+                let times = if structure == 0 { &mut own } else { &mut best };
+                times[0] = times[0].min(writer.apply(wire(&load.stores)));
+                times[at] = times[at].min(writer.apply(wire(removes)));
+            }
+        }
+        for ((_, ratios), (own, best)) in ratios.iter_mut().zip(own.iter().zip(best)) {
+            ratios.push(best.as_secs_f64() / own.as_secs_f64());
+        }
+    }
+    println!("| times the better peer, {reps} turns | p10 | p50 | p90 |\n|---|---|---|---|");
+    for (name, ratios) in &mut ratios {
+        ratios.sort_by(f64::total_cmp);
+        let [low, mid, high] = [0.1, 0.5, 0.9].map(|share| ratios[(share * reps as f64) as usize]);
+        println!("| {name} | {low:.2} | {mid:.2} | {high:.2} |");
+    }
 }
 
 fn two_readers<B: Backend>(backend: &Arc<B>, asked: &[Vec<u64>]) -> f64 {

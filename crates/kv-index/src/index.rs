@@ -11,6 +11,7 @@
 
 mod add;
 mod arena;
+mod bucket;
 mod budget;
 mod chunks;
 mod cover;

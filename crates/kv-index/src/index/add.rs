@@ -10,7 +10,7 @@ use super::names::{Place, Spot};
 use super::state::Edit;
 use super::store::{UNNAMED, name_of};
 
-/// Names whose slots are read together before they are written.
+/// Names whose entries are read together before they are written.
 const WARM: usize = 64;
 
 impl Edit<'_> {
@@ -130,13 +130,14 @@ impl Edit<'_> {
         let mut spots = [Spot::default(); WARM];
         'all: for batch in blocks.chunks(WARM) {
             let engine = state.arena.engine.slice_mut(position + count, batch.len());
-            let mut warm = 0;
             for ((engine, block), spot) in engine.iter_mut().zip(batch).zip(&mut spots) {
                 *engine = name_of(block.engine);
                 *spot = state.names.spot(*engine);
-                warm ^= state.names.warm_spot(*spot);
             }
-            std::hint::black_box(warm);
+            // A loop of its own, and a short one: so more reads are under way at once.
+            std::hint::black_box(
+                spots.iter().take(batch.len()).fold(0, |sum, &spot| sum ^ state.names.warm(spot)),
+            );
             for (block, &spot) in batch.iter().zip(&spots) {
                 let name = name_of(block.engine);
                 let place = Place { offset: place.offset + count as u32, ..place };

@@ -1,7 +1,7 @@
 //! Where blocks are: two columns (chain hash, engine name) in chunks, and extents, the slices of them that runs share.
 //!
 //! A block is named by its extent and its offset in it, so extents can be moved: growth and compaction copy sixteen
-//! bytes per block and rewrite no map entry. Space is given out from the end of one chunk; when a quarter of all given
+//! bytes per block and rewrite no map entry. Space is given out from the end of one chunk; when a sixth of all given
 //! space is dead, the emptiest chunk is emptied into it.
 
 use std::sync::atomic::{Ordering, fence};
@@ -145,7 +145,7 @@ impl Edit<'_> {
             }
             let given = (arena.chunks.len() - arena.empty.len()) * arena.chunk_blocks();
             let dead = arena.dead();
-            if dead * 4 > given && dead > arena.chunk_blocks() && self.compact() {
+            if dead * 6 > given && dead > arena.chunk_blocks() && self.compact() {
                 continue;
             }
             if self.open_chunk() {

@@ -1,9 +1,10 @@
 //! Engine name → place of the block, for all holders that agree on names.
 //!
-//! A slot of eight bytes holds bits of the name and the place; the name itself is compared in the engine column. Shards
-//! grow one at a time and by little, so no growth moves much and no large part of the table is empty. One name may have
-//! several places (an adapter that was reloaded on one engine and not on another); `twice` counts the surplus.
+//! An entry of eight bytes holds bits of the name and the place; the name itself is compared in the engine column. Shards
+//! grow one at a time, so no growth moves much. One name may have several places (an adapter that was reloaded on one
+//! engine and not on another); `twice` counts the surplus.
 
+use super::bucket::{Bucket, ENTRIES};
 use super::budget::{Budget, Full};
 
 /// Bits of an offset in an extent.
@@ -25,20 +26,17 @@ pub(super) struct Place {
     pub(super) offset: u32,
 }
 
-/// Slots behind the last home, for entries that do not fit at home; nearly never are so many needed.
-const PAD: usize = 24;
-const HOMES_MIN: usize = 16;
+const BUCKETS_MIN: usize = 2;
 /// Bytes an entry takes when its shard has just grown.
-const ENTRY_BYTES_MAX: usize = 21;
+const ENTRY_BYTES_MAX: usize = 23;
 
-/// Entries in the order of their tags, each at its home or behind it with no empty slot in between: moving them, in or
-/// out or to a larger table, needs no decision per entry.
+/// Buckets in the order of their entries' tags, so that a larger table is filled from one end to the other.
 #[derive(Default)]
 struct Shard {
-    slots: Box<[u64]>,
+    buckets: Box<[Bucket]>,
     len: u32,
-    /// The slot before the last one is used: the next insertion needs a larger table.
-    crowded: bool,
+    /// Entries were removed since it last grew.
+    lossy: bool,
 }
 
 /// Where a name belongs: its shard, and the bits of it that are kept.
@@ -46,14 +44,15 @@ struct Shard {
 pub(super) struct Spot {
     shard: u32,
     tag: u32,
+    mark: u8,
 }
 
 pub(super) struct Names {
     shards: Box<[Shard]>,
     bits: u32,
     twice: usize,
-    /// Slots of all shards.
-    slots: usize,
+    /// Buckets of all shards.
+    buckets: usize,
 }
 
 impl Place {
@@ -61,21 +60,16 @@ impl Place {
         u64::from(self.extent) << OFFSET_BITS | u64::from(self.offset)
     }
 
-    fn unpack(slot: u64) -> Self {
+    fn unpack(entry: u64) -> Self {
         Self {
-            extent: (slot >> OFFSET_BITS & ((1 << EXTENT_BITS) - 1)) as u32,
-            offset: (slot & ((1 << OFFSET_BITS) - 1)) as u32,
+            extent: (entry >> OFFSET_BITS & ((1 << EXTENT_BITS) - 1)) as u32,
+            offset: (entry & ((1 << OFFSET_BITS) - 1)) as u32,
         }
     }
 }
 
-fn home(tag: u64, homes: usize) -> usize {
-    ((tag * homes as u64) >> TAG_BITS) as usize
-}
-
-/// Homes for `entries` at the highest load, four fifths.
-fn homes_for(entries: usize) -> usize {
-    entries * 5 / 4 + 1
+fn entry_of(spot: Spot, place: Place) -> u64 {
+    u64::from(spot.tag) << PLACE_BITS | place.pack()
 }
 
 /// Why a name was not added.
@@ -87,88 +81,84 @@ pub(super) enum Refused {
 }
 
 impl Shard {
-    fn homes(&self) -> usize {
-        self.slots.len().saturating_sub(PAD)
+    #[inline]
+    fn home(&self, spot: Spot) -> usize {
+        ((u64::from(spot.tag) * self.buckets.len() as u64) >> TAG_BITS) as usize
     }
 
-    /// Makes room for one more entry. It doubles, so that each entry is moved about once in its life.
+    fn after(&self, bucket: usize) -> usize {
+        if bucket + 1 == self.buckets.len() { 0 } else { bucket + 1 }
+    }
+
+    /// Makes room for one more entry: at most four fifths of the places are used.
     #[inline]
     fn reserve(&mut self, total: &mut usize, budget: &mut Budget) -> Result<(), Full> {
-        let wanted = homes_for(self.len as usize + 1);
-        if wanted <= self.homes() && !self.crowded {
-            return Ok(());
-        }
-        self.grow(wanted.max(self.homes() * 2).max(HOMES_MIN), total, budget)
+        let fits = (self.len as usize + 1) * 5 <= self.buckets.len() * ENTRIES * 4;
+        if fits { Ok(()) } else { self.grow(total, budget) }
     }
 
+    /// A shard that only gains entries doubles, so that each is moved about once in its life. One that loses some, too,
+    /// grows by little: its size goes up and down, and it keeps what it had at the highest point.
     #[cold]
-    fn grow(&mut self, homes: usize, total: &mut usize, budget: &mut Budget) -> Result<(), Full> {
-        let bytes = (homes + PAD) * size_of::<u64>();
-        budget.take(bytes)?;
-        let mut slots = vec![0; homes + PAD].into_boxed_slice();
-        let mut free = 0;
-        for &slot in &self.slots {
-            // An empty slot is written where the next entry may go: which slots are empty cannot be predicted.
-            let at = home(slot >> PLACE_BITS, homes).max(free);
-            if at + 2 >= slots.len() {
-                budget.give(bytes);
-                return self.grow(homes * 2, total, budget);
+    fn grow(&mut self, total: &mut usize, budget: &mut Budget) -> Result<(), Full> {
+        let old = self.buckets.len();
+        let buckets = (if self.lossy { old + old / 8 + 1 } else { old * 2 }).max(BUCKETS_MIN);
+        budget.take(buckets * size_of::<Bucket>())?;
+        let mut larger =
+            Self { buckets: vec![Bucket::default(); buckets].into_boxed_slice(), ..Self::default() };
+        for bucket in &self.buckets {
+            for (mark, entry) in bucket.each() {
+                larger.insert(Spot { shard: 0, tag: (entry >> PLACE_BITS) as u32, mark }, entry);
             }
-            slots[at] = slot;
-            free = at + usize::from(slot != 0);
         }
-        budget.give(self.slots.len() * size_of::<u64>());
-        *total = *total + slots.len() - self.slots.len();
-        self.slots = slots;
-        self.crowded = false;
+        budget.give(old * size_of::<Bucket>());
+        *total = *total + buckets - old;
+        *self = larger;
         Ok(())
     }
 
-    /// Puts an entry at `at`, where a larger one or none is; those behind it move by one.
+    /// Adds an entry. The caller reserved room.
     #[inline]
-    fn insert_at(&mut self, mut at: usize, slot: u64) {
-        let mut carried = slot;
-        while carried != 0 {
-            carried = std::mem::replace(&mut self.slots[at], carried);
-            at += 1;
+    fn insert(&mut self, spot: Spot, entry: u64) {
+        let mut at = self.home(spot);
+        while !self.buckets[at].push(spot.mark, entry) {
+            self.buckets[at].pass();
+            at = self.after(at);
         }
-        // The last slot stays empty: the next insertion may move what is before it by one.
-        self.crowded |= at + 1 >= self.slots.len();
         self.len += 1;
     }
 
-    /// Where the first entry with a larger tag, or none, is; or what `seen` returned for one with this tag.
+    /// What `seen` returns for one of the entries that belong at `spot`, given its bucket and where it is in it.
     #[inline]
-    fn scan<T>(&self, tag: u64, mut seen: impl FnMut(usize, u64) -> Option<T>) -> Result<T, usize> {
-        let mut at = home(tag, self.homes());
-        while let Some(&slot) = self.slots.get(at) {
-            if slot == 0 || slot >> PLACE_BITS > tag {
+    fn scan<T>(&self, spot: Spot, mut seen: impl FnMut(usize, usize, u64) -> Option<T>) -> Option<T> {
+        let mut bucket = self.home(spot);
+        for _ in 0..self.buckets.len() {
+            for (at, entry) in self.buckets[bucket].alike(spot.mark) {
+                if entry >> PLACE_BITS == u64::from(spot.tag)
+                    && let Some(found) = seen(bucket, at, entry)
+                {
+                    return Some(found);
+                }
+            }
+            if self.buckets[bucket].passed() == 0 {
                 break;
             }
-            if slot >> PLACE_BITS == tag
-                && let Some(found) = seen(at, slot)
-            {
-                return Ok(found);
-            }
-            at += 1;
+            bucket = self.after(bucket);
         }
-        Err(at)
+        None
     }
 
-    /// Takes an entry out; those behind it that are not at home move back by one.
+    /// Takes out the entry at `at` of `bucket`, which belongs at `spot`.
     #[inline]
-    fn remove_at(&mut self, mut at: usize) {
-        let homes = self.homes();
-        loop {
-            let next = self.slots[at + 1];
-            if next == 0 || home(next >> PLACE_BITS, homes) > at {
-                break;
-            }
-            self.slots[at] = next;
-            at += 1;
+    fn remove(&mut self, spot: Spot, bucket: usize, at: usize) {
+        self.buckets[bucket].take(at);
+        let mut before = self.home(spot);
+        while before != bucket {
+            self.buckets[before].unpass();
+            before = self.after(before);
         }
-        self.slots[at] = 0;
         self.len -= 1;
+        self.lossy = true;
     }
 }
 
@@ -180,7 +170,7 @@ impl Names {
             shards: (0..shards).map(|_| Shard::default()).collect(),
             bits: shards.trailing_zeros(),
             twice: 0,
-            slots: 0,
+            buckets: 0,
         }
     }
 
@@ -190,7 +180,7 @@ impl Names {
 
     /// Bytes that the table may come to need, beyond those it has, to name `blocks` blocks.
     pub(super) fn promised(&self, blocks: usize) -> usize {
-        (blocks * ENTRY_BYTES_MAX).saturating_sub(self.slots * size_of::<u64>())
+        (blocks * ENTRY_BYTES_MAX).saturating_sub(self.buckets * size_of::<Bucket>())
     }
 
     /// Names that have more than one place, counted once per surplus place.
@@ -201,41 +191,33 @@ impl Names {
     #[inline]
     pub(super) fn spot(&self, name: u64) -> Spot {
         let spread = name.wrapping_mul(MIX);
-        let tag = spread >> (64 - self.bits - TAG_BITS) & ((1 << TAG_BITS) - 1);
-        Spot { shard: (spread >> (64 - self.bits)) as u32, tag: tag as u32 }
+        let rest = spread << self.bits;
+        Spot {
+            shard: (spread >> (64 - self.bits)) as u32,
+            tag: (rest >> (64 - TAG_BITS)) as u32,
+            mark: (rest >> (64 - TAG_BITS - 8)) as u8 | 0x80,
+        }
     }
 
-    fn locate(&self, name: u64) -> (usize, u64) {
-        let Spot { shard, tag } = self.spot(name);
-        (shard as usize, u64::from(tag))
-    }
-
-    /// Reads where a name would be, see [`Self::warm`].
+    /// Reads where an entry would be, so that what follows finds it in the cache. Independent reads overlap.
     #[inline]
-    pub(super) fn warm_spot(&self, spot: Spot) -> u64 {
+    pub(super) fn warm(&self, spot: Spot) -> u64 {
         let shard = &self.shards[spot.shard as usize];
-        shard.slots.get(home(u64::from(spot.tag), shard.homes())).copied().unwrap_or(0)
-    }
-
-    /// Reads where `name` would be. Independent reads of many names overlap; what follows finds them in the cache.
-    #[inline]
-    pub(super) fn warm(&self, name: u64) -> u64 {
-        self.warm_spot(self.spot(name))
+        shard.buckets.get(shard.home(spot)).map_or(0, Bucket::word)
     }
 
     /// Makes room for one more place of `name`.
     pub(super) fn reserve(&mut self, name: u64, budget: &mut Budget) -> Result<(), Full> {
-        let (shard, _) = self.locate(name);
-        self.shards[shard].reserve(&mut self.slots, budget)
+        let spot = self.spot(name);
+        self.shards[spot.shard as usize].reserve(&mut self.buckets, budget)
     }
 
     /// The places whose block is called `name`, which `is` decides.
     #[inline]
     pub(super) fn find(&self, name: u64, mut is: impl FnMut(Place) -> bool) -> Option<Place> {
-        let (shard, tag) = self.locate(name);
-        let found =
-            self.shards[shard].scan(tag, |_, slot| Some(Place::unpack(slot)).filter(|&place| is(place)));
-        found.ok()
+        let spot = self.spot(name);
+        let place = |_, _, entry| Some(Place::unpack(entry)).filter(|&place| is(place));
+        self.shards[spot.shard as usize].scan(spot, place)
     }
 
     /// Adds the name that belongs at `spot`, which no place has, as `is` tells.
@@ -247,35 +229,34 @@ impl Names {
         mut is: impl FnMut(Place) -> bool,
         budget: &mut Budget,
     ) -> Result<(), Refused> {
-        let tag = u64::from(spot.tag);
         let shard = &mut self.shards[spot.shard as usize];
-        shard.reserve(&mut self.slots, budget).map_err(|Full| Refused::Full)?;
-        match shard.scan(tag, |_, slot| is(Place::unpack(slot)).then_some(())) {
-            Ok(()) => Err(Refused::Taken),
-            Err(at) => {
-                shard.insert_at(at, tag << PLACE_BITS | place.pack());
-                Ok(())
-            }
+        shard.reserve(&mut self.buckets, budget).map_err(|Full| Refused::Full)?;
+        if shard.scan(spot, |_, _, entry| is(Place::unpack(entry)).then_some(())).is_some() {
+            return Err(Refused::Taken);
         }
+        shard.insert(spot, entry_of(spot, place));
+        Ok(())
     }
 
     /// Adds a further place of a name that has one. The caller reserved room.
     pub(super) fn insert_twin(&mut self, name: u64, place: Place) {
-        let (shard, tag) = self.locate(name);
-        let shard = &mut self.shards[shard];
-        if let Err(at) = shard.scan(tag, |_, _| None::<()>) {
-            shard.insert_at(at, tag << PLACE_BITS | place.pack());
-        }
+        let spot = self.spot(name);
+        self.shards[spot.shard as usize].insert(spot, entry_of(spot, place));
         self.twice += 1;
     }
 
     /// Forgets one place of `name`; `is` tells whether another place has that name, too.
     #[inline]
     pub(super) fn remove(&mut self, name: u64, place: Place, is: impl FnMut(Place) -> bool) {
-        let (shard, tag) = self.locate(name);
-        let wanted = tag << PLACE_BITS | place.pack();
-        let Ok(at) = self.shards[shard].scan(tag, |at, slot| (slot == wanted).then_some(at)) else { return };
-        self.shards[shard].remove_at(at);
+        let spot = self.spot(name);
+        let wanted = entry_of(spot, place);
+        let shard = &mut self.shards[spot.shard as usize];
+        let Some((bucket, at)) =
+            shard.scan(spot, |bucket, at, entry| (entry == wanted).then_some((bucket, at)))
+        else {
+            return;
+        };
+        shard.remove(spot, bucket, at);
         if self.twice > 0 && self.find(name, is).is_some() {
             self.twice -= 1;
         }

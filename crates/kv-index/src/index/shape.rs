@@ -19,7 +19,7 @@ use super::state::Edit;
 const PARTS_SPLIT: usize = 4;
 /// Parts of a run from which on it is split in any case.
 const PARTS_MAX: usize = 64;
-/// Names whose slots are read together before they are removed.
+/// Names whose entries are read together before they are removed.
 const WARM: usize = 64;
 /// Blocks without a holder at the start of a run that are worth a split.
 const LEAD_MIN: usize = 16;
@@ -201,7 +201,7 @@ impl Edit<'_> {
             if (block - from).is_multiple_of(WARM) {
                 warm ^= engine[block..shape.len.min(block + WARM)]
                     .iter()
-                    .fold(0, |sum, &name| sum ^ names.warm(name));
+                    .fold(0, |sum, &name| sum ^ names.warm(names.spot(name)));
             }
             if name != 0 {
                 let place = Place { extent: meta.extent, offset: meta.start + block as u32 };

@@ -4,6 +4,7 @@ mod audit;
 mod bound;
 mod differential;
 mod model;
+mod names;
 mod readers;
 mod reference;
 mod shapes;
