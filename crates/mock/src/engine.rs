@@ -77,6 +77,8 @@ pub(crate) enum Command {
         done: oneshot::Sender<()>,
     },
     ResetCache {
+        /// Also if requests run: they are preempted and computed again.
+        running: bool,
         done: oneshot::Sender<bool>,
     },
     /// Fails every request, now and from now on.

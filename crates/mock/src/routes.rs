@@ -92,8 +92,17 @@ async fn kv_event_sources(State(instance): State<Arc<Instance>>) -> Response {
     reply(&Value::Object(sources))
 }
 
-async fn reset_prefix_cache(State(instance): State<Arc<Instance>>) -> Response {
-    match reset_caches(&instance).await {
+/// vLLM's query. `reset_external` is for a connector's cache, which is not here.
+#[derive(Debug, Deserialize)]
+struct Reset {
+    #[serde(default)]
+    reset_running_requests: bool,
+    #[serde(default, rename = "reset_external")]
+    _external: bool,
+}
+
+async fn reset_prefix_cache(State(instance): State<Arc<Instance>>, Query(reset): Query<Reset>) -> Response {
+    match reset_caches(&instance, reset.reset_running_requests).await {
         Ok(success) => reply(&json!({ "success": success })),
         Err(status) => {
             let body = json!({ "error": { "message": status.message(), "code": "internal_error" } });

@@ -160,8 +160,11 @@ impl EngineTask {
                     // The caller may be gone; there is nobody else to tell.
                     let _ = done.send(());
                 }
-                Command::ResetCache { done } => {
-                    let _ = done.send(self.simulation.reset_prefix_cache());
+                Command::ResetCache { running, done } => {
+                    if running {
+                        self.simulation.preempt_and_reset();
+                    }
+                    let _ = done.send(running || self.simulation.reset_prefix_cache());
                 }
                 Command::Die => self.die(),
             }

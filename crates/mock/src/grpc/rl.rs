@@ -52,7 +52,7 @@ pub(super) async fn sleep(instance: &Instance, request: SleepRequest) -> Outcome
     pause_all(instance, mode, true).await?;
     let level = level.unwrap_or(1);
     if level > 0 {
-        reset_caches(instance).await?;
+        reset_caches(instance, false).await?;
     }
     let mut state = instance.control.lock();
     state.asleep.insert(Asleep::Scheduling);
@@ -175,8 +175,8 @@ async fn resume_all(instance: &Instance) -> Outcome<()> {
 }
 
 /// Empties the prefix cache of every rank. False if any of them holds blocks.
-pub(crate) async fn reset_caches(instance: &Instance) -> Outcome<bool> {
-    let done = ask_all(instance, |done| Command::ResetCache { done }).await?;
+pub(crate) async fn reset_caches(instance: &Instance, running: bool) -> Outcome<bool> {
+    let done = ask_all(instance, |done| Command::ResetCache { running, done }).await?;
     Ok(done.into_iter().all(|done| done))
 }
 

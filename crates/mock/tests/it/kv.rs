@@ -316,6 +316,26 @@ async fn a_reset_waits_for_its_blocks_and_is_told_with_the_next_step() {
     assert_eq!((state.last_seq, state.resident.len()), (Some(2), 2));
 }
 
+#[tokio::test]
+async fn a_reset_of_what_runs_does_not_wait_for_its_blocks() {
+    let mock = Running::start(config()).await;
+    let mut client = mock.inference().await;
+    let stalled = r#"{"kind":"stall","at_token":1,"request":"stuck"}"#;
+    assert_eq!(mock.http("POST", "/mock/faults", stalled).await.0, 200);
+    let _stream = client.generate_stream(request("stuck", &numbered(2), 5)).await.unwrap();
+    generate_on(&mut client, 0, 1).await;
+    let cached = async |client: &mut InferenceClient<Channel>| {
+        let answer = client.generate(request("again", &numbered(1), 1)).await.unwrap().into_inner();
+        finish(&outputs(answer)).num_cached_tokens
+    };
+    assert_eq!(cached(&mut client).await, Some(64));
+    let path = "/reset_prefix_cache?reset_running_requests=true&reset_external=true";
+    assert_eq!(mock.http("POST", path, "").await, (200, r#"{"success":true}"#.to_owned()));
+    assert_eq!(cached(&mut client).await, Some(0));
+    let unreadable = "/reset_prefix_cache?reset_running_requests=perhaps";
+    assert_eq!(mock.http("POST", unreadable, "").await.0, 400);
+}
+
 /// What a listener believes under pressure is what the cache holds.
 #[tokio::test]
 async fn removals_keep_the_record_as_large_as_the_cache() {
