@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus_client::metrics::gauge::Gauge;
 use tito_engine::Control;
 use tito_types::{EngineInfo, WorkerId};
 use tokio::sync::watch;
@@ -18,7 +19,11 @@ const RESUME_PAUSE: Duration = Duration::from_secs(1);
 /// Whether an engine is paused by us. One per worker, for as long as the fleet lives: a connection that is lost meanwhile
 /// changes nothing about it.
 #[derive(Debug, Default)]
-pub struct Halt(watch::Sender<State>);
+pub struct Halt {
+    state: watch::Sender<State>,
+    /// 1 while there is a pause.
+    gauge: Gauge,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct State {
@@ -64,11 +69,16 @@ pub(crate) struct Holding {
 }
 
 impl Halt {
+    /// One that tells `gauge`.
+    pub(crate) fn told(gauge: Gauge) -> Self {
+        Self { gauge, ..Self::default() }
+    }
+
     /// Waits until no other pause of ours is left, and begins one.
     pub(crate) async fn begin(self: &Arc<Self>, whose: &Whose) -> Holding {
         loop {
             let mut number = 0;
-            let begun = self.0.send_if_modified(|state| {
+            let begun = self.change(|state| {
                 let free = state.pause == Pause::Over;
                 if free {
                     *state = State { number: state.number + 1, pause: Pause::Held(whose.clone()) };
@@ -85,7 +95,7 @@ impl Halt {
 
     /// Whether it is paused by us.
     pub fn halted(&self) -> bool {
-        self.0.borrow().pause != Pause::Over
+        self.state.borrow().pause != Pause::Over
     }
 
     /// Resolves when no pause of ours is left.
@@ -111,7 +121,7 @@ impl Halt {
                 }
                 resume(worker, control).await;
             }
-            self.0.send_if_modified(|state| {
+            self.change(|state| {
                 let ours = state.number == number;
                 if ours {
                     state.pause = Pause::Over;
@@ -121,8 +131,17 @@ impl Halt {
         }
     }
 
+    /// Does what `change` does to the state, which says whether that is anything.
+    fn change(&self, change: impl FnOnce(&mut State) -> bool) -> bool {
+        self.state.send_if_modified(|state| {
+            let changed = change(state);
+            self.gauge.set(i64::from(state.pause != Pause::Over));
+            changed
+        })
+    }
+
     async fn wait(&self, until: impl FnMut(&State) -> bool) -> State {
-        let mut states = self.0.subscribe();
+        let mut states = self.state.subscribe();
         let state = states.wait_for(until).await;
         state.expect("the sender is borrowed").clone()
     }
@@ -156,7 +175,7 @@ impl Holding {
 impl Drop for Holding {
     fn drop(&mut self) {
         let (number, used, booked) = (self.number, self.used, self.booked);
-        self.halt.0.send_if_modified(|state| {
+        self.halt.change(|state| {
             let Pause::Held(whose) = &state.pause else { return false };
             debug_assert_eq!(state.number, number, "one is held at a time");
             state.pause = if used { Pause::Owed { whose: whose.clone(), booked } } else { Pause::Over };

@@ -18,6 +18,7 @@ pub struct FleetMetrics {
     ready: Family<WorkerLabels, Gauge>,
     connections: Family<WorkerLabels, Counter>,
     losses: Family<WorkerLabels, Counter>,
+    paused: Family<WorkerLabels, Gauge>,
     load_unknown: Family<WorkerLabels, Counter>,
     kv: KvFamilies,
 }
@@ -143,6 +144,7 @@ impl FleetMetrics {
             ready: Family::default(),
             connections: Family::default(),
             losses: Family::default(),
+            paused: Family::default(),
             load_unknown: Family::default(),
             kv: KvFamilies::register(registry),
         };
@@ -160,6 +162,11 @@ impl FleetMetrics {
             "worker_losses",
             "Times a ready worker stopped being healthy",
             metrics.losses.clone(),
+        );
+        registry.register(
+            "worker_paused",
+            "1 while the worker's engine is paused by an order",
+            metrics.paused.clone(),
         );
         registry.register(
             "load_unknown",
@@ -181,6 +188,11 @@ impl FleetMetrics {
     pub(crate) fn lost(&self, worker: &WorkerId) {
         self.ready.get_or_create(&labels(worker)).set(0);
         self.losses.get_or_create(&labels(worker)).inc();
+    }
+
+    /// To be told whether the worker is paused.
+    pub(crate) fn paused(&self, worker: &WorkerId) -> Gauge {
+        self.paused.get_or_create(&labels(worker)).clone()
     }
 
     pub(crate) fn load_unknown(&self, worker: &WorkerId) {

@@ -120,7 +120,9 @@ async fn an_order_is_carried_out_to_its_end_whoever_waits_for_it() {
             _ = order.try_open() => panic!("the engine was done before anyone could leave"),
             () = engine.wait_paused(true) => {}
         }
+        serve.wait_metric("tito_fleet_worker_paused", &[], 1.0).await;
         engine.wait_paused(false).await;
+        serve.wait_metric("tito_fleet_worker_paused", &[], 0.0).await;
     };
     let (reply, ()) = tokio::join!(running.send(), leaving);
     assert_eq!((reply.status, reply.tokens().len()), (200, 2), "{}", reply.text());

@@ -36,8 +36,10 @@ async fn what_was_paused_goes_on_and_what_is_not_booked_is_doubted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_begins_when_the_one_before_is_over() {
-    let halt = Arc::new(Halt::default());
+    let gauge = Gauge::default();
+    let halt = Arc::new(Halt::told(gauge.clone()));
     let first = halt.begin(&whose("i", 1)).await;
+    assert_eq!(gauge.get(), 1);
     let second = timeout(Duration::from_secs(1), halt.begin(&whose("i", 1))).await;
     assert!(second.is_err() && halt.halted());
     let number = first.number;
@@ -46,5 +48,5 @@ async fn a_pause_begins_when_the_one_before_is_over() {
     timeout(Duration::from_secs(1), halt.over(number)).await.expect("another is under way, this one is over");
     assert!(halt.halted());
     second.unused();
-    assert!(!halt.halted(), "nothing was paused, nothing is owed");
+    assert!(!halt.halted() && gauge.get() == 0, "nothing was paused, nothing is owed");
 }
