@@ -58,12 +58,12 @@ impl Blocks {
         &self.hasher
     }
 
-    /// Every target that holds the first block in device memory, with the leading blocks it holds.
-    pub fn find(&self, chain: &[u64], mut report: impl FnMut(TargetId, u32)) {
+    /// Every target that holds the first block, once per tier it holds it on, with the leading blocks it holds there.
+    pub fn find(&self, chain: &[u64], mut report: impl FnMut(TargetId, Tier, u32)) {
         let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
         self.index.find(chain, |holder, held| {
-            if let Some((target, Tier::Gpu)) = owner(&lanes, holder) {
-                report(target, held);
+            if let Some((target, tier)) = owner(&lanes, holder) {
+                report(target, tier, held);
             }
         });
     }

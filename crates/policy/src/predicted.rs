@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use crate::fast_map::FastMap;
 
 /// Most slots one look-up reports, those with the longest prefix first. More say nothing new: a prefix that so many
@@ -37,8 +39,8 @@ struct Node {
     kids: u32,
     /// All kids' numbers, each in once: the number itself when there is one kid.
     kids_xor: u32,
-    /// Entries that cover it, by slot.
-    slots: Vec<(u32, u32)>,
+    /// Entries that cover it, by slot; most prompts are on one.
+    slots: SmallVec<[(u32, u32); 2]>,
     /// Entries that cover it.
     entries: u32,
 }
@@ -242,7 +244,7 @@ impl Predicted {
             parent.kids_xor ^= number;
         }
         let (chain, to) = (Arc::clone(chain), chain.len() as u32);
-        let node = Node { chain, from, to, parent, kids: 0, kids_xor: 0, slots: Vec::new(), entries: 0 };
+        let node = Node { chain, from, to, parent, kids: 0, kids_xor: 0, slots: SmallVec::new(), entries: 0 };
         self.nodes[number as usize] = Some(node);
         number
     }

@@ -1,5 +1,7 @@
 //! Requests in flight with equal leading blocks and salt: the continuations of one group, sent one by one.
 
+use smallvec::SmallVec;
+
 use crate::fast_map::FastMap;
 
 /// What becomes of a request whose siblings are in flight.
@@ -24,12 +26,13 @@ pub(crate) type Places = [(u32, u32)];
 /// Who is in flight, by the hash of the last full block of the prompt. One entry per request at most.
 #[derive(Debug, Default)]
 pub(crate) struct Siblings {
-    places: FastMap<Vec<(u32, u32)>>,
+    /// Most groups are on one slot or two.
+    places: FastMap<SmallVec<[(u32, u32); 2]>>,
 }
 
 impl Siblings {
     pub(crate) fn places(&self, key: u64) -> &Places {
-        self.places.get(&key).map_or(&[], Vec::as_slice)
+        self.places.get(&key).map_or(&[], SmallVec::as_slice)
     }
 
     pub(crate) fn begin(&mut self, key: u64, slot: u32) {

@@ -8,9 +8,11 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use tito_kv_index::{Block, Hasher, Holder, Index, IndexConfig};
-use tito_policy::{Board, BoardConfig, Group, Overlap, PolicyKind, Query, Slot, SlotSpec};
-use tito_types::WorkerId;
+use std::sync::Arc;
+
+use tito_kv_index::{Block, Hasher, Holder, Index, IndexConfig, Prompt};
+use tito_policy::{Board, BoardConfig, Group, Overlap, PolicyKind, Prefix, Query, Slot, SlotSpec};
+use tito_types::{Media, WorkerId};
 
 const BLOCKS: usize = 590;
 const BLOCK_TOKENS: usize = 16;
@@ -27,7 +29,7 @@ struct Bench {
     board: Board,
     slots: Vec<Slot>,
     prompts: Vec<Vec<u32>>,
-    chain: Vec<u64>,
+    chain: Arc<[u64]>,
     overlaps: Vec<Overlap>,
 }
 
@@ -57,14 +59,19 @@ impl Bench {
                 store(&index, holders[(at * 7 + holder) % targets], &chain[..held]);
             }
         }
-        let (chain, overlaps) = (Vec::with_capacity(BLOCKS), Vec::with_capacity(64));
+        let (chain, overlaps) = (Arc::default(), Vec::with_capacity(64));
         Self { hasher, index, board, slots, prompts, chain, overlaps }
     }
 
     fn hash(&mut self, round: usize) {
-        self.chain.clear();
-        let root = self.hasher.root(BLOCK_TOKENS as u32, None, None);
-        self.hasher.extend(root, &self.prompts[round % PROMPTS], BLOCK_TOKENS, &mut self.chain);
+        let prompt = Prompt {
+            tokens: &self.prompts[round % PROMPTS],
+            media: &Media::None,
+            adapter: None,
+            salt: None,
+            block_tokens: BLOCK_TOKENS as u32,
+        };
+        self.chain = prompt.chain(&self.hasher).into();
     }
 
     fn find(&mut self) {
@@ -81,12 +88,13 @@ impl Bench {
     }
 
     fn select(&mut self) {
+        let prefix = Prefix { block_tokens: BLOCK_TOKENS as u32, chain: Arc::clone(&self.chain) };
         let query = Query {
             groups: &[Group(0)],
             prompt_tokens: (BLOCKS * BLOCK_TOKENS) as u32,
             continuations: 1,
             overlaps: &self.overlaps,
-            prefix: None,
+            prefix: Some(&prefix),
             session: None,
             pin: None,
             exclude: &[],

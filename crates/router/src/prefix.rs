@@ -1,12 +1,12 @@
 //! What of a prompt each target holds. Knows nothing of loads or choices.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tito_fleet::Blocks;
 use tito_kv_index::{Prompt, TierOverlap};
 use tito_policy::{Group, Overlap, Prefix, Slot};
-use tito_types::{GenerateRequest, Media};
+use tito_types::{GenerateRequest, Media, Tier};
 
 use crate::view::{Place, View};
 
@@ -76,14 +76,20 @@ pub(crate) fn held(
                 && groups.contains(&place.group)
                 && place.generation(adapting, model) == generation
         };
-        blocks.find(&chain, |id, leading| {
+        // Those that hold the first block somewhere and may go on in another tier: only they are asked for it.
+        let mut tiered = BTreeSet::new();
+        blocks.find(&chain, |id, tier, leading| {
             let Some(place) = view.places.get(&id).filter(|place| matches(place)) else { return };
-            let leading = leading as usize;
-            let leading = if place.target.media_exact() { leading } else { leading.min(exact) };
-            held.overlaps.push(overlap(place.slot, block_tokens, [leading, 0, 0]));
+            if place.target.lower_tiers() {
+                tiered.insert(id);
+            }
+            if tier == Tier::Gpu {
+                let leading = leading as usize;
+                let leading = if place.target.media_exact() { leading } else { leading.min(exact) };
+                held.overlaps.push(overlap(place.slot, block_tokens, [leading, 0, 0]));
+            }
         });
-        let lower = shapes().flat_map(|shape| &shape.lower_tiers).filter_map(|id| view.places.get(id));
-        let lower = lower.filter(|place| matches(place)).filter_map(|place| {
+        let lower = tiered.into_iter().filter_map(|id| view.places.get(&id)).filter_map(|place| {
             let chain = if place.target.media_exact() { &chain[..] } else { &chain[..exact] };
             let TierOverlap { gpu, cpu, storage } = place.target.try_overlap(blocks, chain)?;
             Some((place.slot, overlap(place.slot, block_tokens, [gpu, cpu, storage])))

@@ -56,8 +56,6 @@ struct Serving {
 pub(crate) struct Shape {
     /// Every block size among them, in tokens.
     pub(crate) block_tokens: BTreeSet<u32>,
-    /// Those that hold blocks outside device memory.
-    pub(crate) lower_tiers: BTreeSet<TargetId>,
     /// Whether some cannot tell which blocks hold which media.
     pub(crate) media_inexact: bool,
     targets: usize,
@@ -160,8 +158,8 @@ impl View {
                 }
             }
         }
-        for (id, place) in &self.places {
-            self.shapes.entry(place.group).or_default().add(*id, place);
+        for place in self.places.values() {
+            self.shapes.entry(place.group).or_default().add(place);
         }
     }
 }
@@ -174,12 +172,9 @@ impl Place {
 }
 
 impl Shape {
-    fn add(&mut self, id: TargetId, Place { target, generations, .. }: &Place) {
+    fn add(&mut self, Place { target, generations, .. }: &Place) {
         self.block_tokens.insert(target.block_tokens());
         self.media_inexact |= !target.media_exact();
-        if target.lower_tiers() {
-            self.lower_tiers.insert(id);
-        }
         self.targets += 1;
         self.first.insert(generations.base());
         for (name, generation) in generations.reloaded() {

@@ -73,7 +73,7 @@ impl Bench {
             Prompt { tokens: &tokens, media: &Media::None, adapter: None, salt: None, block_tokens: 4 };
         let mut found = Vec::new();
         self.blocks
-            .find(&prompt.chain(self.blocks.hasher()), |target, leading| found.push((target, leading)));
+            .find(&prompt.chain(self.blocks.hasher()), |target, _, leading| found.push((target, leading)));
         found
     }
 

@@ -18,6 +18,7 @@ mod clear;
 mod line;
 mod load;
 mod rules;
+mod tiers;
 
 /// Tokens per block of every engine here.
 const BLOCK: u32 = 4;

@@ -16,7 +16,7 @@ pub(super) fn store(
 }
 
 /// A prompt's full blocks, as an engine would tell them.
-fn stored(tokens: &[u32]) -> StoredBlocks {
+pub(super) fn stored(tokens: &[u32]) -> StoredBlocks {
     let full = tokens.len() / BLOCK as usize * BLOCK as usize;
     // Names differ between prompts, as digests do.
     let name = |at: usize| EngineHash(u64::from(tokens[at * BLOCK as usize]) << 32 | at as u64);
