@@ -5,14 +5,14 @@
 //! frozen, because a reader may still look at it.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::budget::{Budget, Full};
-use super::seq::{read_begin, unchanged, write};
+use super::seq::{Word, read_begin, unchanged, write};
 
 /// log2 of the slots of the first table.
 const BITS_MIN: u32 = 6;
-/// Tables of 2⁶ to 2³¹ slots.
+/// Tables, each twice as large as the one before: 2⁶ to 2³¹ slots.
 const LEVELS: usize = 26;
 /// Odd, with well spread bits: 2⁶⁴ / φ.
 const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -25,10 +25,13 @@ pub(super) enum Probe<T> {
     Moved,
 }
 
-pub(super) struct Heads {
-    levels: [OnceLock<Box<[AtomicU64]>>; LEVELS],
-    level: AtomicU32,
-    moves: AtomicU64,
+/// Generic over the word, so that the model checker runs exactly this code.
+pub(super) struct Heads<W = AtomicU64> {
+    levels: [OnceLock<Box<[W]>>; LEVELS],
+    level: W,
+    moves: W,
+    /// log2 of the slots of the first table.
+    bits_min: u32,
 }
 
 /// The bits of a hash that a slot keeps. Home positions derive from them alone, so slots can be moved without the hash.
@@ -37,30 +40,37 @@ pub(super) fn tag(hash: u64) -> u32 {
     (hash.wrapping_mul(MIX) >> 32) as u32
 }
 
-fn slots(bits: u32) -> Box<[AtomicU64]> {
-    (0..1usize << bits).map(|_| AtomicU64::new(0)).collect()
+fn slots<W: Word>(bits: u32) -> Box<[W]> {
+    (0..1usize << bits).map(|_| W::new(0)).collect()
 }
 
 impl Heads {
     pub(super) fn new() -> Self {
-        let heads = Self {
-            levels: [const { OnceLock::new() }; LEVELS],
-            level: AtomicU32::new(0),
-            moves: AtomicU64::new(0),
-        };
-        heads.levels[0].get_or_init(|| slots(BITS_MIN));
-        heads
+        Self::with_bits(BITS_MIN)
     }
 
     pub(super) fn bytes_first() -> usize {
         size_of::<u64>() << BITS_MIN
     }
+}
+
+impl<W: Word> Heads<W> {
+    pub(super) fn with_bits(bits_min: u32) -> Self {
+        let heads = Self {
+            levels: [const { OnceLock::new() }; LEVELS],
+            level: W::new(0),
+            moves: W::new(0),
+            bits_min,
+        };
+        heads.levels[0].get_or_init(|| slots(bits_min));
+        heads
+    }
 
     #[inline]
-    fn table(&self) -> (&[AtomicU64], u32) {
+    fn table(&self) -> (&[W], u32) {
         let level = self.level.load(Ordering::Acquire);
         let table = self.levels[level as usize].get().expect("a level is published after it was made");
-        (table, BITS_MIN + level)
+        (table, self.bits_min + level as u32)
     }
 
     /// Runs whose first block may be `hash`, until `accept` takes one.
@@ -88,12 +98,7 @@ impl Heads {
 
     /// The tags of all entries. For the writer.
     pub(super) fn tags(&self) -> impl Iterator<Item = u32> + Clone {
-        self.table()
-            .0
-            .iter()
-            .map(|slot| slot.load(Ordering::Relaxed))
-            .filter(|&slot| slot != 0)
-            .map(|slot| (slot >> 32) as u32)
+        self.table().0.iter().map(Word::own).filter(|&slot| slot != 0).map(|slot| (slot >> 32) as u32)
     }
 
     /// Makes room for one more of `live` entries: at most two thirds of the slots are used.
@@ -102,7 +107,7 @@ impl Heads {
         if (live + 1) * 3 <= table.len() * 2 {
             return Ok(());
         }
-        let level = (bits + 1 - BITS_MIN) as usize;
+        let level = (bits + 1 - self.bits_min) as usize;
         if level >= LEVELS {
             return Err(Full);
         }
@@ -111,12 +116,12 @@ impl Heads {
         }
         let larger = self.levels[level].get_or_init(|| slots(bits + 1));
         for slot in table {
-            let slot = slot.load(Ordering::Relaxed);
+            let slot = slot.own();
             if slot != 0 {
                 place(larger, bits + 1, slot);
             }
         }
-        write(&self.moves, || self.level.store(level as u32, Ordering::Release));
+        write(&self.moves, || self.level.store(level as u64, Ordering::Release));
         Ok(())
     }
 
@@ -132,7 +137,7 @@ impl Heads {
         let wanted = u64::from(tag(hash)) << 32 | u64::from(run);
         let mut hole = (tag(hash) >> (32 - bits)) as usize;
         loop {
-            match table[hole].load(Ordering::Relaxed) {
+            match table[hole].own() {
                 0 => return,
                 slot if slot == wanted => break,
                 _ => hole = (hole + 1) & mask,
@@ -142,7 +147,7 @@ impl Heads {
             let mut at = hole;
             loop {
                 at = (at + 1) & mask;
-                let slot = table[at].load(Ordering::Relaxed);
+                let slot = table[at].own();
                 if slot == 0 {
                     break;
                 }
@@ -158,10 +163,10 @@ impl Heads {
     }
 }
 
-fn place(table: &[AtomicU64], bits: u32, slot: u64) {
+fn place<W: Word>(table: &[W], bits: u32, slot: u64) {
     let mask = table.len() - 1;
     let mut at = (slot >> (64 - bits)) as usize;
-    while table[at].load(Ordering::Relaxed) != 0 {
+    while table[at].own() != 0 {
         at = (at + 1) & mask;
     }
     table[at].store(slot, Ordering::Release);

@@ -8,12 +8,24 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// An atomic 64-bit word and the fence that goes with it.
 pub(super) trait Word {
+    fn new(value: u64) -> Self;
+    /// What its only writer sees.
+    fn own(&self) -> u64;
     fn load(&self, order: Ordering) -> u64;
     fn store(&self, value: u64, order: Ordering);
     fn fence(order: Ordering);
 }
 
 impl Word for AtomicU64 {
+    fn new(value: u64) -> Self {
+        Self::new(value)
+    }
+
+    #[inline]
+    fn own(&self) -> u64 {
+        Self::load(self, Ordering::Relaxed)
+    }
+
     #[inline]
     fn load(&self, order: Ordering) -> u64 {
         Self::load(self, order)
@@ -47,7 +59,7 @@ pub(super) fn unchanged<W: Word>(seq: &W, began: u64) -> bool {
 /// Runs `change` between an odd and the next even sequence. Only one thread writes at a time.
 #[inline]
 pub(super) fn write<W: Word>(seq: &W, change: impl FnOnce()) {
-    let before = seq.load(Ordering::Relaxed);
+    let before = seq.own();
     seq.store(before.wrapping_add(1), Ordering::Relaxed);
     W::fence(Ordering::Release);
     change();

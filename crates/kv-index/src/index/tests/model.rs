@@ -1,4 +1,4 @@
-//! The sequence lock and the orders that walks rely on, under every schedule (loom).
+//! The sequence lock and the orders that walks rely on, under every schedule of few preemptions (loom).
 
 use std::sync::atomic::Ordering;
 
@@ -6,9 +6,21 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, fence};
 use loom::thread;
 
+use crate::index::budget::Budget;
+use crate::index::heads::{Heads, Probe, tag};
 use crate::index::seq::{Word, read_begin, unchanged, write};
 
 impl Word for AtomicU64 {
+    fn new(value: u64) -> Self {
+        Self::new(value)
+    }
+
+    /// As a change: loom remembers one access of a word, and a load by the writer would make it forget the reader's
+    /// before, and never try the writer's next store before that one.
+    fn own(&self) -> u64 {
+        self.fetch_add(0, Ordering::Relaxed)
+    }
+
     fn load(&self, order: Ordering) -> u64 {
         Self::load(self, order)
     }
@@ -22,6 +34,15 @@ impl Word for AtomicU64 {
     }
 }
 
+/// Times a schedule takes the processor from a thread that could go on: more find nothing in two short threads.
+const PREEMPTIONS_MAX: usize = 4;
+
+fn explore(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(PREEMPTIONS_MAX);
+    builder.check(model);
+}
+
 fn get(word: &AtomicU64) -> u64 {
     word.load(Ordering::Relaxed)
 }
@@ -32,7 +53,7 @@ fn put(word: &AtomicU64, value: u64) {
 
 #[test]
 fn a_copy_that_is_accepted_is_of_one_moment() {
-    loom::model(|| {
+    explore(|| {
         let run = Arc::new([AtomicU64::new(0), AtomicU64::new(1), AtomicU64::new(1)]);
         let writer = Arc::clone(&run);
         let thread = thread::spawn(move || {
@@ -63,7 +84,7 @@ struct Reuse {
 
 #[test]
 fn space_that_went_to_another_run_is_not_taken_for_the_old_one() {
-    loom::model(|| {
+    explore(|| {
         let runs = Arc::new(Reuse {
             first_seq: AtomicU64::new(0),
             first_len: AtomicU64::new(1),
@@ -132,7 +153,7 @@ impl Pair {
 
 #[test]
 fn a_walk_beside_a_split_loses_no_block() {
-    loom::model(|| {
+    explore(|| {
         let pair = Pair::new(2, 0);
         let writer = Arc::clone(&pair);
         let thread = thread::spawn(move || {
@@ -147,7 +168,7 @@ fn a_walk_beside_a_split_loses_no_block() {
 
 #[test]
 fn a_walk_beside_a_merge_loses_no_block() {
-    loom::model(|| {
+    explore(|| {
         let pair = Pair::new(1, 1);
         let writer = Arc::clone(&pair);
         let thread = thread::spawn(move || {
@@ -157,5 +178,47 @@ fn a_walk_beside_a_merge_loses_no_block() {
         });
         assert!(pair.walk().is_none_or(|found| found == 2), "both blocks are always held");
         thread.join().unwrap();
+    });
+}
+
+/// Hashes of first blocks that all belong in one slot of a table of 2² slots.
+fn neighbours() -> [u64; 2] {
+    let mut hashes = (1..).filter(|&hash| tag(hash) >> 30 == 1);
+    [(); 2].map(|()| hashes.next().expect("every fourth hash is one"))
+}
+
+fn sees(heads: &Heads<AtomicU64>, hash: u64, run: u32) -> bool {
+    !matches!(heads.probe(hash, |found| (found == run).then_some(())), Probe::Absent)
+}
+
+#[test]
+fn a_head_that_is_moved_into_a_hole_is_found_or_asked_for_again() {
+    explore(|| {
+        let [first, second] = neighbours();
+        let heads: Arc<Heads<AtomicU64>> = Arc::new(Heads::with_bits(2));
+        heads.insert(first, 1);
+        heads.insert(second, 2);
+        let writer = Arc::clone(&heads);
+        let thread = thread::spawn(move || writer.remove(first, 1));
+        assert!(sees(&heads, second, 2), "it is there all the time");
+        thread.join().unwrap();
+        assert!(!sees(&heads, first, 1));
+    });
+}
+
+#[test]
+fn a_head_is_found_while_its_table_is_replaced_by_a_larger_one() {
+    explore(|| {
+        let [first, second] = neighbours();
+        let heads: Arc<Heads<AtomicU64>> = Arc::new(Heads::with_bits(1));
+        heads.insert(first, 1);
+        let writer = Arc::clone(&heads);
+        let thread = thread::spawn(move || {
+            writer.reserve(1, &mut Budget::new(1 << 20)).expect("there is room");
+            writer.insert(second, 2);
+        });
+        assert!(sees(&heads, first, 1), "it is there all the time");
+        thread.join().unwrap();
+        assert!(sees(&heads, first, 1) && sees(&heads, second, 2));
     });
 }
