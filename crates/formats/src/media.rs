@@ -1,8 +1,8 @@
 //! Images, video and audio of a prompt: as tensors ([`features`]) or for the engine to decode ([`parts`]).
 //!
 //! Payloads are opaque: decoded from base64 once and never changed, and looked into only where the client repeats parts
-//! of one beside it. What tells two items apart is derived from their
-//! bytes ([`media_identifier`]), whatever the client calls them.
+//! of one beside it. What an engine is told to tell two items apart by is derived from what they are
+//! ([`media_identifier`], [`raw_identifier`]), whatever the client calls them.
 
 mod cache;
 mod features;
@@ -76,10 +76,12 @@ impl Given {
     }
 }
 
-/// What everything before the parts of an identifier is hashed with, so that no other digest of ours equals one.
+/// What the parts of an identifier are hashed with, so that no other digest of ours equals one.
 const IDENTIFIER_DOMAIN: &[u8] = b"tito media item, version 1";
+const RAW_IDENTIFIER_DOMAIN: &[u8] = b"tito raw media item, version 1";
 /// How every identifier begins; engines and their events show it.
 const IDENTIFIER_PREFIX: &str = "tito-mm:";
+const RAW_IDENTIFIER_PREFIX: &str = "tito-raw:";
 
 /// The identity of a media item: equal for equal modality and payload, and for nothing else.
 ///
@@ -87,13 +89,28 @@ const IDENTIFIER_PREFIX: &str = "tito-mm:";
 /// most significant first: a constant, the modality's word and the payload. A client cannot choose it, so nobody can
 /// make an engine answer with somebody else's image.
 pub(crate) fn media_identifier(modality: Modality, payload: &[u8]) -> String {
+    identifier(IDENTIFIER_PREFIX, &[IDENTIFIER_DOMAIN, modality.word().as_bytes(), payload])
+}
+
+/// The identity of a raw media item that the client named: equal for equal modality, URL and name, and for nothing else.
+///
+/// It is made as [`media_identifier`] is, from `tito-raw:` and four strings: a constant, the modality's word, the URL and
+/// the client's name. The URL is in it because engines believe an identifier without looking at the content: one name
+/// for two things would make an engine answer with the first of them.
+fn raw_identifier(modality: Modality, url: &str, uuid: &str) -> String {
+    let parts = [RAW_IDENTIFIER_DOMAIN, modality.word().as_bytes(), url.as_bytes(), uuid.as_bytes()];
+    identifier(RAW_IDENTIFIER_PREFIX, &parts)
+}
+
+/// `prefix` and the SHA-256, in hexadecimal, of `parts`, each after its length as 8 bytes, most significant first.
+fn identifier(prefix: &str, parts: &[&[u8]]) -> String {
     let mut digest = Sha256::new();
-    for part in [IDENTIFIER_DOMAIN, modality.word().as_bytes(), payload] {
+    for part in parts {
         digest.update((part.len() as u64).to_be_bytes());
         digest.update(part);
     }
-    let mut identifier = String::with_capacity(IDENTIFIER_PREFIX.len() + 64);
-    identifier.push_str(IDENTIFIER_PREFIX);
+    let mut identifier = String::with_capacity(prefix.len() + 64);
+    identifier.push_str(prefix);
     for byte in digest.finalize() {
         for digit in [byte >> 4, byte & 15] {
             identifier.extend(char::from_digit(digit.into(), 16));

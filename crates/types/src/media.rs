@@ -58,8 +58,9 @@ pub struct RawMedia {
     pub modality: Modality,
     /// `http:`, `https:` or `data:` URL.
     pub url: Arc<str>,
-    /// The client's name for it, which the engine uses as cache identity.
-    pub uuid: Option<Arc<str>>,
+    /// Cache identity, derived from modality, URL and the client's name for the item: never the client's word. Absent where
+    /// the client gave no name, so that the engine derives one from what it decodes.
+    pub identifier: Option<Arc<str>>,
 }
 
 /// What an engine expects inside preprocessed features; nothing on the wire tells, so the operator says it.

@@ -6,6 +6,7 @@
 
 mod adapters;
 mod ranks;
+mod raw;
 
 use std::collections::BTreeSet;
 

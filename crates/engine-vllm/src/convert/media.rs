@@ -32,10 +32,10 @@ fn features_of(features: &MediaFeatures) -> MediaItem {
 }
 
 fn raw_of(raw: &RawMedia) -> MediaItem {
-    let RawMedia { modality, url, uuid } = raw;
+    let RawMedia { modality, url, identifier } = raw;
     let inline = url.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"));
     let source = if inline { Source::DataUri(url.to_string()) } else { Source::Url(url.to_string()) };
-    item(*modality, source, uuid.as_deref().unwrap_or_default())
+    item(*modality, source, identifier.as_deref().unwrap_or_default())
 }
 
 fn item(modality: Modality, source: Source, uuid: &str) -> MediaItem {

@@ -1,6 +1,6 @@
 use tito_types::{Modality, RawMedia};
 
-use super::{ITEMS_MAX, MODALITIES, NAME_BYTES_MAX};
+use super::{ITEMS_MAX, MODALITIES, NAME_BYTES_MAX, raw_identifier};
 use crate::Refusal;
 use crate::fields::generate::PART;
 use crate::object::{Member, Object, few};
@@ -19,11 +19,11 @@ pub(super) fn read(member: Member<'_, '_>) -> Result<Vec<RawMedia>, Refusal> {
 }
 
 fn part(part: &Object<'_>) -> Result<RawMedia, Refusal> {
-    Ok(RawMedia {
-        modality: modality(part.required("type")?)?,
-        url: url(part.required("url")?)?.into(),
-        uuid: part.read("uuid", uuid)?.map(Into::into),
-    })
+    let modality = modality(part.required("type")?)?;
+    let url = url(part.required("url")?)?;
+    let uuid = part.read("uuid", uuid)?;
+    let identifier = uuid.map(|uuid| raw_identifier(modality, &url, &uuid).into());
+    Ok(RawMedia { modality, url: url.into(), identifier })
 }
 
 fn modality(member: Member<'_, '_>) -> Result<Modality, Refusal> {

@@ -124,8 +124,9 @@ const GENERATE_ONLY: &[(&str, &str, Change)] = &[
         },
     ),
     ("content_parts", r#"[{"type":"video_url","url":"https://h/v","uuid":"u"}]"#, |r| {
-        let (url, uuid) = ("https://h/v".into(), Some("u".into()));
-        r.media = Media::Raw(Arc::new([RawMedia { modality: Modality::Video, url, uuid }]));
+        let named = "tito-raw:b02a724004c72eeb2e3176c75d87c36769298b447541b4f29cc0e24f24837442";
+        let (url, identifier) = ("https://h/v".into(), Some(named.into()));
+        r.media = Media::Raw(Arc::new([RawMedia { modality: Modality::Video, url, identifier }]));
     }),
     ("reasoning_ended", "false", |r| {
         r.reasoning = Some(Reasoning { ended: Some(false), chat_template_kwargs: None });

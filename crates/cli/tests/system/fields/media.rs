@@ -21,6 +21,10 @@ const A_AUDIO: &str = "tito-mm:17c04f1cbdb476390ed2cc123dee87ad5de759bcec4d2defb
 const B_IMAGE: &str = "tito-mm:483a6440e25e00997184398c474747b9831f7177843bdeac6fea8f1b9d4a227a";
 const B_VIDEO: &str = "tito-mm:653137adc6d763cf9f5db4abd12ef3cd7d2356fef082e4e238f0371121a621cb";
 
+/// What the engine is told that `PNG`, and what is at `ADDRESS`, are when a client names them "cat".
+const PNG_CAT: &str = "tito-raw:9487970379a5a2fecbdc0127868b01b7d76ea063f7789036a19878de17ea2610";
+const ADDRESS_CAT: &str = "tito-raw:cbd243af90f437c8fd246a8295f11e8e3f406f4f9a30cb1ee82e09e47e4f4427";
+
 const IMAGE: u32 = 1;
 const VIDEO: u32 = 2;
 const AUDIO: u32 = 3;
@@ -156,8 +160,10 @@ fn parts() -> Vec<Case> {
         { "type": "video_url", "url": ADDRESS },
         { "type": "image_url", "url": PNG, "uuid": "cat" },
     ]);
-    let on_wire =
-        json!([{ "modality": VIDEO, "url": ADDRESS }, { "modality": IMAGE, "data_uri": PNG, "uuid": "cat" }]);
+    let on_wire = json!([
+        { "modality": VIDEO, "url": ADDRESS },
+        { "modality": IMAGE, "data_uri": PNG, "uuid": PNG_CAT },
+    ]);
     let only = |item| media(json!([item]));
     vec![
         case("", both, media(on_wire)),
@@ -169,7 +175,11 @@ fn parts() -> Vec<Case> {
             json!("https://media.test/b"),
             only(json!({ "modality": IMAGE, "url": "https://media.test/b" })),
         ),
-        below("[].uuid", json!("cat"), only(json!({ "modality": IMAGE, "url": ADDRESS, "uuid": "cat" }))),
+        below(
+            "[].uuid",
+            json!("cat"),
+            only(json!({ "modality": IMAGE, "url": ADDRESS, "uuid": ADDRESS_CAT })),
+        ),
     ]
 }
 

@@ -14,8 +14,9 @@ fn features(modality: Modality, is_embed: Option<&[bool]>) -> Media {
     Media::Features([item].into())
 }
 
-fn raw(url: &str, uuid: Option<&str>) -> Media {
-    Media::Raw([RawMedia { modality: Modality::Image, url: url.into(), uuid: uuid.map(Arc::from) }].into())
+fn raw(url: &str, identifier: Option<&str>) -> Media {
+    let identifier = identifier.map(Arc::from);
+    Media::Raw([RawMedia { modality: Modality::Image, url: url.into(), identifier }].into())
 }
 
 #[test]
@@ -39,16 +40,16 @@ fn features_go_as_they_are_and_name_no_processor_cache_entry() {
 }
 
 #[test]
-fn raw_media_go_by_address_or_inline_with_the_clients_name() {
-    for (url, uuid, source) in [
+fn raw_media_go_by_address_or_inline_with_their_identity() {
+    for (url, identifier, source) in [
         ("https://host/a.png", None, Source::Url("https://host/a.png".into())),
         ("data:image/png;base64,AA==", Some("u"), Source::DataUri("data:image/png;base64,AA==".into())),
         ("DATA:,x", None, Source::DataUri("DATA:,x".into())),
         ("http:", Some("u"), Source::Url("http:".into())),
     ] {
-        let found = media_of(&raw(url, uuid), true).expect("converts");
+        let found = media_of(&raw(url, identifier), true).expect("converts");
         assert_eq!(found[0].source.as_ref(), Some(&source));
-        assert_eq!((found[0].uuid.as_str(), found[0].modality), (uuid.unwrap_or_default(), 1));
+        assert_eq!((found[0].uuid.as_str(), found[0].modality), (identifier.unwrap_or_default(), 1));
     }
 }
 

@@ -14,22 +14,54 @@ fn check(parts: &str, expected: &str) {
 }
 
 #[test]
-fn parts_keep_their_order_and_words() {
+fn parts_keep_their_order_and_addresses_and_get_a_name_only_where_the_client_gave_one() {
     let parts = r#"[{"type":"image_url","url":"data:image/png;base64,AA+/=","uuid":null},
         {"type":"audio_url","url":"http://h/a?b=%20","uuid":"é u"},{"url":"https://h","type":"video_url"}]"#;
     let bound = bind(&VllmGenerate, &body(parts)).unwrap();
-    let part = |modality, url: &str, uuid: Option<&str>| RawMedia {
+    let part = |modality, url: &str, identifier: Option<&str>| RawMedia {
         modality,
         url: url.into(),
-        uuid: uuid.map(Into::into),
+        identifier: identifier.map(Into::into),
     };
+    // Computed apart from this code, from the words of the documentation.
+    let named = "tito-raw:c50b09ddc47a26679e9678df2258378203241ce3edee3ef43ecfb089cb4d75a8";
     let expected = [
         part(Modality::Image, "data:image/png;base64,AA+/=", None),
-        part(Modality::Audio, "http://h/a?b=%20", Some("é u")),
+        part(Modality::Audio, "http://h/a?b=%20", Some(named)),
         part(Modality::Video, "https://h", None),
     ];
     assert_eq!(bound.requests[0].media, Media::Raw(expected.into()));
     assert_eq!(bound.migration, Err(NotMigratable::RawMedia));
+}
+
+/// What engines are told that an item is.
+fn identifier(kind: &str, url: &str, uuid: &str) -> String {
+    let parts = format!(r#"[{{"type":"{kind}_url","url":"{url}","uuid":"{uuid}"}}]"#);
+    match &bind(&VllmGenerate, &body(&parts)).unwrap().requests[0].media {
+        Media::Raw(items) => items[0].identifier.as_deref().expect("it was named").to_owned(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_name_makes_no_two_things_one_and_imitates_nothing() {
+    let features = crate::media::media_identifier(Modality::Image, b"payload-a");
+    let other = identifier("image", "data:,a", "cat");
+    let all = [
+        features.clone(),
+        identifier("image", "data:,a", "dog"),
+        identifier("image", "data:,b", "cat"),
+        identifier("video", "data:,a", "cat"),
+        identifier("image", "data:,ac", "at"),
+        identifier("image", "data:,a", &features),
+        identifier("image", "data:,a", &other),
+        other.clone(),
+    ];
+    for (at, one) in all.iter().enumerate() {
+        assert!(!all[..at].contains(one), "{one}");
+        assert_eq!(one.starts_with("tito-mm:"), at == 0, "{one}");
+    }
+    assert_eq!(identifier("image", "data:,a", "cat"), other, "the same again is the same");
 }
 
 #[test]

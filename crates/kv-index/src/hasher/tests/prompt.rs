@@ -20,7 +20,7 @@ fn features(items: &[(&str, u32, u32)]) -> Media {
 }
 
 fn raw() -> Media {
-    Media::Raw(Arc::from([RawMedia { modality: Modality::Image, url: Arc::from("data:,"), uuid: None }]))
+    Media::Raw(Arc::from([RawMedia { modality: Modality::Image, url: Arc::from("data:,"), identifier: None }]))
 }
 
 fn prompt<'a>(tokens: &'a [u32], media: &'a Media) -> Prompt<'a> {
