@@ -120,7 +120,7 @@ impl RouteMetrics {
         let text =
             "Requests by what the engine found in its cache: equal to what was expected, more, or less";
         registry.register("cache_reports", text, metrics.cache_reports.clone());
-        let text = "Requests whose media could not be matched on every target: on the tokens before their first media, or on nothing";
+        let text = "Requests whose media could not be matched on every target: on the tokens before their first media";
         registry.register("token_only_requests", text, metrics.token_only.clone());
         metrics
     }

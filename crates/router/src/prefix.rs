@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tito_fleet::Blocks;
-use tito_kv_index::{Prompt, TierOverlap};
+use tito_kv_index::{Hasher, Prompt, TierOverlap};
 use tito_policy::{Group, Overlap, Prefix, Slot};
 use tito_types::{GenerateRequest, Media, Tier};
 
@@ -18,18 +18,48 @@ const RAW_MEDIA_TOKENS: u32 = 576;
 pub(crate) struct Held {
     /// One entry per target that holds something, by slot.
     pub(crate) overlaps: Vec<Overlap>,
-    /// The prompt at the finest block size among those targets.
+    /// The prompt as it was asked, at the finest block size among those targets: what siblings are known by.
     pub(crate) prefix: Option<Prefix>,
     /// The adapter's generation in that prefix; absent for models of their own.
     pub(crate) prefix_generation: Option<u64>,
-    /// Whether the request has media that not every target can be matched on.
+    /// Whether the request has media that not every target can be matched on, so that what a target holds is not all that it
+    /// may find in its cache, or more than it will.
     pub(crate) token_only: bool,
 }
 
-/// A prompt's chains by block size and generation, which is all that tells two of them apart. Kept while its request waits,
-/// so that it is hashed once and not each time it is called.
+/// Block size and generation: all that tells two chains of one prompt apart.
+type Namespace = (u32, Option<u64>);
+
+/// A prompt's chains. Kept while its request waits, so that it is hashed once and not each time it is called.
 #[derive(Debug, Default)]
-pub(crate) struct Chains(BTreeMap<(u32, Option<u64>), Arc<[u64]>>);
+pub(crate) struct Chains {
+    /// To look up.
+    held: BTreeMap<Namespace, Arc<[u64]>>,
+    /// As it was asked; only for prompts where that is another chain, and only of the last namespace it was needed in.
+    asked: Option<(Namespace, Arc<[u64]>)>,
+}
+
+impl Chains {
+    fn held(&mut self, namespace: Namespace, prompt: &Prompt<'_>, hasher: &Hasher) -> Arc<[u64]> {
+        Arc::clone(self.held.entry(namespace).or_insert_with(|| prompt.chain(hasher).into()))
+    }
+
+    /// The chain as it was asked, of a prompt whose chain to look up is `held`.
+    fn asked(
+        &mut self,
+        namespace: Namespace,
+        prompt: &Prompt<'_>,
+        hasher: &Hasher,
+        held: Arc<[u64]>,
+    ) -> Arc<[u64]> {
+        if !matches!(prompt.media, Media::Raw(_)) {
+            return held;
+        }
+        let known = self.asked.take().filter(|(known, _)| *known == namespace);
+        let known = known.unwrap_or_else(|| (namespace, prompt.asked_chain(hasher).into()));
+        Arc::clone(&self.asked.insert(known).1)
+    }
+}
 
 /// Tokens of the prompt, as far as they can be known before an engine expanded its media.
 pub(crate) fn prompt_tokens(request: &GenerateRequest) -> u32 {
@@ -59,7 +89,7 @@ pub(crate) fn held(
     let model = request.model.as_str();
     let adapting = view.adapting(model);
     let namespaces = view.namespaces(groups, model);
-    chains.0.retain(|known, _| namespaces.contains(known));
+    chains.held.retain(|known, _| namespaces.contains(known));
     for (block_tokens, generation) in namespaces {
         let prompt = Prompt {
             tokens: &request.prompt,
@@ -69,8 +99,7 @@ pub(crate) fn held(
             block_tokens,
         };
         let exact = prompt.exact_blocks();
-        let chain = chains.0.entry((block_tokens, generation));
-        let chain = Arc::clone(chain.or_insert_with(|| prompt.chain(blocks.hasher()).into()));
+        let chain = chains.held((block_tokens, generation), &prompt, blocks.hasher());
         let matches = |place: &Place| {
             place.target.block_tokens() == block_tokens
                 && groups.contains(&place.group)
@@ -100,6 +129,7 @@ pub(crate) fn held(
             held.overlaps.extend(lower.into_values());
         }
         if held.prefix.is_none() && !chain.is_empty() {
+            let chain = chains.asked((block_tokens, generation), &prompt, blocks.hasher(), chain);
             held.prefix = Some(Prefix { block_tokens, chain });
             held.prefix_generation = generation;
         }

@@ -10,7 +10,7 @@ use prometheus_client::registry::Registry;
 use tito_engine::{BoxEngine, Engine, TokenStream};
 use tito_fleet::{Blocks, Snapshot, State};
 use tito_policy::{Choice, Group, Pin, Query, Refusal, Ticket};
-use tito_types::{Delivery, Delta, EngineError, GenerateRequest, Placement, Retry, WorkerId};
+use tito_types::{Delivery, Delta, EngineError, GenerateRequest, Media, Placement, Retry, WorkerId};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::warn;
@@ -330,7 +330,8 @@ impl Shared {
             rule: choice.rule.word(),
         };
         let target = Arc::clone(&place.target);
-        if request.delivery == Delivery::Whole {
+        // Of a prompt with raw media the engine's events show no block that is its last.
+        if request.delivery == Delivery::Whole && !matches!(request.media, Media::Raw(_)) {
             let generation = wish.view.generation(place, &request.model);
             let prefix = wish.held.prefix.as_ref().filter(|_| generation == wish.held.prefix_generation);
             self.silent().add(choice.ticket, &target, prefix);

@@ -17,6 +17,7 @@ mod blocks;
 mod clear;
 mod line;
 mod load;
+mod raw;
 mod rules;
 mod tiers;
 

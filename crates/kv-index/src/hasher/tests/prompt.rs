@@ -19,8 +19,14 @@ fn features(items: &[(&str, u32, u32)]) -> Media {
     Media::Features(items.iter().map(item).collect())
 }
 
-fn raw() -> Media {
-    Media::Raw(Arc::from([RawMedia { modality: Modality::Image, url: Arc::from("data:,"), identifier: None }]))
+/// Raw items, as (modality, URL, identifier).
+fn raw(items: &[(Modality, &str, Option<&str>)]) -> Media {
+    let item = |&(modality, url, identifier): &(Modality, &str, Option<&str>)| RawMedia {
+        modality,
+        url: Arc::from(url),
+        identifier: identifier.map(Arc::from),
+    };
+    Media::Raw(items.iter().map(item).collect())
 }
 
 fn prompt<'a>(tokens: &'a [u32], media: &'a Media) -> Prompt<'a> {
@@ -84,11 +90,46 @@ fn distinct_images_in_one_layout_part_where_the_image_begins() {
 }
 
 #[test]
-fn raw_media_match_nothing() {
-    let (hasher, tokens, media) = (hasher(), ids(3, 40), raw());
-    let prompt = prompt(&tokens, &media);
-    assert_eq!(0, prompt.exact_blocks());
-    assert!(prompt.chain(&hasher).is_empty());
+fn a_prompt_with_raw_media_is_looked_up_as_its_text() {
+    let (hasher, tokens) = (hasher(), ids(3, 42));
+    let media = raw(&[(Modality::Image, "data:,", None)]);
+    let (with, text) = (prompt(&tokens, &media), prompt(&tokens, &Media::None));
+    assert_eq!(with.exact_blocks(), 10);
+    assert_eq!(with.chain(&hasher), text.chain(&hasher));
+}
+
+#[test]
+fn a_prompt_as_it_was_asked_depends_on_all_of_its_raw_media_from_the_first_block_on() {
+    use Modality::{Audio, Image};
+    let (hasher, tokens) = (hasher(), ids(3, 42));
+    let of = |media: &Media| prompt(&tokens, media).asked_chain(&hasher);
+    let chains: Vec<Vec<u64>> = [
+        raw(&[(Image, "data:,a", None)]),
+        raw(&[(Image, "data:,b", None)]),
+        raw(&[(Audio, "data:,a", None)]),
+        raw(&[(Image, "data:,a", Some("x"))]),
+        raw(&[(Image, "data:,a", None), (Image, "data:,b", None)]),
+        raw(&[(Image, "data:,b", None), (Image, "data:,a", None)]),
+        raw(&[(Image, "data:,a", None), (Image, "data:,a", None)]),
+        Media::None,
+    ]
+    .iter()
+    .map(of)
+    .collect();
+    for (at, chain) in chains.iter().enumerate() {
+        assert_eq!(chain.len(), 10);
+        for other in &chains[..at] {
+            assert!(chain.iter().zip(other).all(|(chain, other)| chain != other), "chain {at}");
+        }
+    }
+    assert_eq!(of(&raw(&[(Image, "data:,a", None)])), chains[0], "the same again");
+    for media in [Media::None, features(&[("a", 5, 2)])] {
+        assert_eq!(of(&media), prompt(&tokens, &media).chain(&hasher), "what is known is in the blocks");
+    }
+    let (media, short) = (raw(&[(Image, "data:,a", None)]), &tokens[..3]);
+    let salted = Prompt { salt: Some("s"), ..prompt(&tokens, &media) };
+    assert!(salted.asked_chain(&hasher).iter().zip(&chains[0]).all(|(salted, plain)| salted != plain));
+    assert!(prompt(short, &media).asked_chain(&hasher).is_empty());
 }
 
 #[test]

@@ -119,8 +119,6 @@ fn images_of_one_layout_differ_and_targets_that_cannot_tell_match_only_the_text_
     assert_eq!(goes(&bench, &asked(&prompt)), ("b".into(), 4));
     target.apply(&bench.blocks, KvNews::MediaInexact("bare identifiers".into()));
     assert_eq!(goes(&bench, &with(image("x"))), ("b".into(), 4));
-    let raw = tito_types::RawMedia { modality: Modality::Image, url: "data:,".into(), identifier: None };
-    assert_eq!(goes(&bench, &with(Media::Raw(Arc::new([raw])))).1, 0);
 }
 
 #[tokio::test]
