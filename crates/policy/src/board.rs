@@ -70,7 +70,8 @@ pub struct BoardStats {
     /// Sessions remembered, at most [`BoardConfig::sessions_max`]. Idle ones count until other sessions are sent
     /// somewhere.
     pub sessions: usize,
-    /// Prompts expected, at most [`BoardConfig::predicted_max`]. Those whose time is up count until the next choice.
+    /// Prompts expected, at most [`BoardConfig::predicted_max`]. Those whose time is up count until
+    /// the next choice or question about one.
     pub predicted: usize,
     /// Prompts not expected because there were as many as may be: a total that never falls.
     pub predicted_refused: u64,
@@ -171,8 +172,7 @@ impl Board {
 
     /// Chooses a slot and charges it. `now` must not go back.
     pub fn choose(&mut self, query: &Query<'_>, now: Duration) -> Result<Choice, Refusal> {
-        self.slots.age(now);
-        self.predicted.expire(now);
+        self.pass(now);
         self.gather.fill(&self.slots, &self.predicted, query);
         let view = View { slots: &self.slots, gather: &self.gather, query };
         let mut random = self.random.clone();
@@ -181,8 +181,10 @@ impl Board {
         Ok(self.place(query, pick, rule, now))
     }
 
-    /// Where [`Board::choose`] would send the query, and what decides. Nothing is charged, remembered or drawn.
-    pub fn preview(&self, query: &Query<'_>, now: Duration) -> Result<(WorkerId, u32, Rule), Refusal> {
+    /// Where [`Board::choose`] would send the query now, and what decides. Nothing is charged, remembered or drawn; what
+    /// `now` ends is forgotten, as by a choice.
+    pub fn preview(&mut self, query: &Query<'_>, now: Duration) -> Result<(WorkerId, u32, Rule), Refusal> {
+        self.pass(now);
         let mut gather = Gather::default();
         gather.fill(&self.slots, &self.predicted, query);
         let view = View { slots: &self.slots, gather: &gather, query };
@@ -223,9 +225,11 @@ impl Board {
         }
     }
 
-    /// Every slot of the query's groups as [`Board::choose`] would see it, cheapest first, those that do not fit last.
-    /// Nothing is charged, remembered or drawn. An impossible pin shows as no slot that fits.
-    pub fn explain(&self, query: &Query<'_>) -> Vec<Candidate> {
+    /// Every slot of the query's groups as [`Board::choose`] would see it now, cheapest first, those that do not fit last.
+    /// Nothing is charged, remembered or drawn; what `now` ends is forgotten, as by a choice. An impossible pin shows as
+    /// no slot that fits.
+    pub fn explain(&mut self, query: &Query<'_>, now: Duration) -> Vec<Candidate> {
+        self.pass(now);
         let mut gather = Gather::default();
         gather.fill(&self.slots, &self.predicted, query);
         let view = View { slots: &self.slots, gather: &gather, query };
@@ -247,6 +251,12 @@ impl Board {
             }
         };
         picks.into_iter().map(candidate).collect()
+    }
+
+    /// What slots were given fades, and what was expected for long enough is expected no longer.
+    fn pass(&mut self, now: Duration) {
+        self.slots.age(now);
+        self.predicted.expire(now);
     }
 
     /// Pin, then session, then siblings, then policy.

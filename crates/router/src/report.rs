@@ -35,10 +35,11 @@ impl Route {
     pub fn explain(&self, request: &GenerateRequest) -> RouteReport {
         self.shared.check_silent(SILENT_LOOKS_OF_REPORT);
         let wish = self.shared.wish(request, &mut Chains::default());
-        let desk = self.shared.desk();
-        let candidates = desk.board.explain(&wish.query(&[]));
+        let mut desk = self.shared.desk();
+        let now = self.shared.now();
+        let candidates = desk.board.explain(&wish.query(&[]), now);
         let policy = desk.board.config().policy;
-        let preview = desk.board.preview(&wish.query(&[]), self.shared.now());
+        let preview = desk.board.preview(&wish.query(&[]), now);
         drop(desk);
         let (chosen, rule, reason) = match preview {
             Ok((worker, rank, rule)) => (Some((worker, rank)), Some(rule.word()), None),

@@ -114,7 +114,7 @@ impl Bench {
     }
 
     fn explain(&mut self, ask: &Ask) -> Vec<Candidate> {
-        self.query(ask, |board, query, _| board.explain(query))
+        self.query(ask, Board::explain)
     }
 }
 
@@ -171,7 +171,7 @@ fn a_slot_that_serves_other_names_keeps_its_load_and_its_group_alone_finds_it() 
     bench.board.regroup(&[(bench.slots[1], Group(2))]);
     let in_group = |bench: &mut Bench, group: u32| {
         let groups = [Group(group)];
-        bench.query(&ask(100), |board, query, _| board.explain(&Query { groups: &groups, ..*query }))
+        bench.query(&ask(100), |board, query, now| board.explain(&Query { groups: &groups, ..*query }, now))
     };
     let names = |candidates: Vec<Candidate>| -> Vec<(String, u64)> {
         candidates.iter().map(|seen| (seen.worker.to_string(), seen.load.continuations)).collect()
@@ -257,7 +257,7 @@ fn explaining_changes_nothing_and_shows_what_a_choice_would_see() {
     let shown: Vec<_> =
         seen.iter().map(|seen| (seen.worker.as_str(), seen.overlap_tokens, seen.cost, seen.unfit)).collect();
     assert_eq!(shown, [("c", 60, 40.0, None), ("b", 0, 100.0, None), ("a", 0, 100.0, Some(Unfit::Excluded))]);
-    let preview = bench.query(&query, |board, query, now| board.preview(query, now));
+    let preview = bench.query(&query, Board::preview);
     assert_eq!(preview, Ok((WorkerId::new("c"), 0, Rule::Policy)));
     let choice = bench.choose(&query);
     assert_eq!((choice.worker.as_str(), choice.cost), ("c", 40.0));
@@ -270,13 +270,32 @@ fn a_preview_is_what_the_next_choice_will_be_even_when_it_is_drawn() {
         let mut bench = Bench::with(BoardConfig::new(policy, 7), 5);
         for session in 0..20 {
             let query = Ask { session: Some(session % 7), prefix: Some(prefix("abc")), ..ask(100) };
-            let preview = bench.query(&query, |board, query, now| board.preview(query, now)).unwrap();
+            let preview = bench.query(&query, Board::preview).unwrap();
             let choice = bench.choose(&query);
             assert_eq!(preview, (choice.worker, choice.rank, choice.rule), "{policy}");
         }
     }
-    let preview = Bench::kv(0).query(&ask(1), |board, query, now| board.preview(query, now));
+    let preview = Bench::kv(0).query(&ask(1), Board::preview);
     assert_eq!(preview, Err(Refusal::Nobody));
+}
+
+#[test]
+fn a_question_sees_no_more_than_a_choice_at_that_time_would() {
+    let mut bench = Bench::kv(2);
+    let prompt = Ask { prefix: Some(prefix("abcd")), ..ask(64) };
+    let sent = bench.choose(&prompt);
+    bench.board.prefill_done(sent.ticket, bench.now);
+    bench.board.end(sent.ticket);
+    let mut seen = |seconds| {
+        bench.now = Duration::from_secs(seconds);
+        let preview = bench.query(&prompt, Board::preview).unwrap();
+        let seen = bench.explain(&prompt);
+        assert_eq!(seen[0].worker, preview.0, "after {seconds} s");
+        (preview.0.to_string(), seen[0].predicted_tokens, (seen[0].cost * 1000.0).round() as u64)
+    };
+    assert_eq!(seen(1), ("a".into(), 64, 1320));
+    assert_eq!(seen(2), ("b".into(), 0, 64_000));
+    assert_eq!(seen(600 * 7), ("a".into(), 0, 64_000));
 }
 
 #[test]

@@ -159,7 +159,7 @@ fn choose(board: &mut Board, plain: &mut Plain, random: &mut Random) {
         exclude: &exclude,
     };
     let best = plain.best(&query);
-    let seen = board.explain(&query).into_iter().find(|seen| seen.unfit.is_none());
+    let seen = board.explain(&query, Duration::ZERO).into_iter().find(|seen| seen.unfit.is_none());
     let choice = board.choose(&query, Duration::ZERO);
     match (best, choice) {
         (Some((cost, worker, rank)), Ok(choice)) => {
