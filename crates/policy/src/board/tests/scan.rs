@@ -1,119 +1,35 @@
-//! The exact selection and the ledger against a model that keeps lists and scans them.
+//! The exact selection, its rules and the ledger against a model that keeps lists and scans them.
 
 use super::*;
 use crate::random::Random;
+use plain::Plain;
+
+mod plain;
 
 /// Choices checked in one test run.
 const CHOICES: usize = 100_000;
 const STEPS_PER_BOARD: usize = 100;
 
-#[derive(Clone)]
-struct Sent {
-    ticket: Ticket,
-    slot: Slot,
-    continuations: u64,
-    prompt: u64,
-    uncached_milli: u64,
-    output: u64,
-    prefilled: bool,
+/// One board, the model of it, and what decides their next step.
+struct Pair {
+    board: Board,
+    plain: Plain,
+    random: Random,
+    now: Duration,
 }
 
-struct Target {
-    slot: Slot,
-    spec: SlotSpec,
-    served: u64,
-    /// What each report since the last silence had beyond the ledger of its moment.
-    excesses: Vec<Others>,
-}
-
-/// What the board should know, in the plainest form.
-#[derive(Default)]
-struct Plain {
-    targets: Vec<Target>,
-    sent: Vec<Sent>,
-}
-
-impl Plain {
-    fn on(&self, slot: Slot) -> impl Iterator<Item = &Sent> {
-        self.sent.iter().filter(move |sent| sent.slot == slot)
-    }
-
-    fn load(&self, slot: Slot) -> Load {
-        let sum = |part: fn(&Sent) -> u64| self.on(slot).map(part).sum::<u64>();
-        Load {
-            requests: sum(|_| 1),
-            continuations: sum(|sent| sent.continuations),
-            prefill_tokens: sum(|sent| if sent.prefilled { 0 } else { sent.uncached_milli }).div_ceil(1000),
-            decode_tokens: sum(|sent| if sent.prefilled { sent.prompt + sent.output } else { 0 }),
-            others: self.target(slot).and_then(Self::others),
-        }
-    }
-
-    fn target(&self, slot: Slot) -> Option<&Target> {
-        self.targets.iter().find(|target| target.slot == slot)
-    }
-
-    /// The lesser of the last two reports, in each part.
-    fn others(target: &Target) -> Option<Others> {
-        match target.excesses.as_slice() {
-            [] => None,
-            [_] => Some(Others::default()),
-            [.., before, now] => Some(Others {
-                continuations: now.continuations.min(before.continuations),
-                tokens: now.tokens.min(before.tokens),
-            }),
-        }
-    }
-
-    /// Thousandths of a token, after the formula in the documentation of `Weights`.
-    fn cost(&self, target: &Target, query: &Query<'_>) -> u64 {
-        let sum = |part: fn(&Sent) -> u64| self.on(target.slot).map(part).sum::<u64>();
-        let others = Self::others(target).unwrap_or_default();
-        let held = sum(|sent| sent.prompt + sent.output) + others.tokens;
-        let over = held.saturating_sub(target.spec.capacity_tokens / 10 * 9);
-        let there = sum(|sent| sent.continuations) + others.continuations;
-        let standing = there.saturating_sub(u64::from(target.spec.running_max));
-        let waiting = sum(|sent| if sent.prefilled { 0 } else { sent.uncached_milli });
-        waiting
-            + 50 * held
-            + 1000 * over
-            + 1_024_000 * standing
-            + 5 * target.served
-            + Self::uncached_milli(target, query)
-    }
-
-    fn uncached_milli(target: &Target, query: &Query<'_>) -> u64 {
-        let overlap = query.overlaps.iter().find(|overlap| overlap.slot == target.slot);
-        let mut tiers = Vec::new();
-        if let Some(overlap) = overlap {
-            tiers.extend(std::iter::repeat_n(1000, overlap.gpu_tokens as usize));
-            tiers.extend(std::iter::repeat_n(750, overlap.cpu_tokens as usize));
-            tiers.extend(std::iter::repeat_n(250, overlap.storage_tokens as usize));
-        }
-        let limit = query.prompt_tokens.saturating_sub(1) as usize;
-        u64::from(query.prompt_tokens) * 1000 - tiers.iter().take(limit).sum::<u64>()
-    }
-
-    fn fits(&self, target: &Target, query: &Query<'_>) -> bool {
-        let load = self.load(target.slot);
-        let room = load.requests == 0
-            || load.continuations + u64::from(query.continuations)
-                <= u64::from(target.spec.continuations_max);
-        let pinned = query.pin.is_none_or(|pin| {
-            pin.worker.as_ref().is_none_or(|worker| *worker == target.spec.worker)
-                && pin.rank.is_none_or(|rank| rank == target.spec.rank)
-        });
-        room && pinned
-            && query.groups.contains(&target.spec.group)
-            && !query.exclude.contains(&target.spec.worker)
-    }
-
-    /// Cost, worker, rank.
-    fn best(&self, query: &Query<'_>) -> Option<(u64, WorkerId, u32)> {
-        let fitting = self.targets.iter().filter(|target| self.fits(target, query));
-        let rated =
-            fitting.map(|target| (self.cost(target, query), target.spec.worker.clone(), target.spec.rank));
-        rated.min()
+/// Limits are often small enough to be reached.
+fn random_config(random: &mut Random) -> BoardConfig {
+    let colocate = |load_tokens_max| SiblingRule::Colocate { load_tokens_max };
+    let siblings = [SiblingRule::Ignore, colocate(30), colocate(4096), SiblingRule::Spread][random.below(4)];
+    let stickiness = [Stickiness::Off, Stickiness::Soft, Stickiness::Hard][random.below(3)];
+    BoardConfig {
+        siblings,
+        stickiness,
+        sessions_max: [2, 65_536][random.below(2)],
+        session_idle: Duration::from_secs(5),
+        predicted_max: [3, 65_536][random.below(2)],
+        ..BoardConfig::new(PolicyKind::Kv, 0)
     }
 }
 
@@ -128,131 +44,181 @@ fn random_spec(random: &mut Random) -> SlotSpec {
     }
 }
 
-fn overlaps(plain: &Plain, random: &mut Random) -> Vec<Overlap> {
-    let mut overlaps = Vec::new();
-    for target in &plain.targets {
-        if random.below(3) == 0 {
-            let [gpu_tokens, cpu_tokens, storage_tokens] = [60, 20, 20].map(|most| random.below(most) as u32);
-            overlaps.push(Overlap { slot: target.slot, gpu_tokens, cpu_tokens, storage_tokens });
-        }
-    }
-    overlaps
+/// Prompts of few blocks and few letters, so that many begin alike and some are equal.
+fn random_prefix(random: &mut Random) -> Prefix {
+    let letters: String = (0..random.below(5)).map(|_| ["a", "a", "b"][random.below(3)]).collect();
+    prefix(&letters)
 }
 
-fn choose(board: &mut Board, plain: &mut Plain, random: &mut Random) {
-    let overlaps = overlaps(plain, random);
-    let spec = (!plain.targets.is_empty() && random.below(8) == 0)
-        .then(|| plain.targets[random.below(plain.targets.len())].spec.clone());
-    let worker_too = random.below(2) == 0;
-    let pin = spec.map(|spec| Pin { worker: worker_too.then_some(spec.worker), rank: Some(spec.rank) });
-    let exclude: Vec<WorkerId> =
-        ["a", "c"].into_iter().filter(|_| random.below(4) == 0).map(WorkerId::new).collect();
-    let groups: &[Group] = [&[Group(0)][..], &[Group(1)], &[Group(1), Group(0)]][random.below(3)];
-    let query = Query {
-        groups,
-        prompt_tokens: random.below(80) as u32,
-        continuations: 1 + random.below(3) as u32,
-        overlaps: &overlaps,
-        prefix: None,
-        session: None,
-        pin: pin.as_ref(),
-        exclude: &exclude,
-    };
-    let best = plain.best(&query);
-    let seen = board.explain(&query, Duration::ZERO).into_iter().find(|seen| seen.unfit.is_none());
-    let choice = board.choose(&query, Duration::ZERO);
-    match (best, choice) {
-        (Some((cost, worker, rank)), Ok(choice)) => {
-            assert_eq!((&choice.worker, choice.rank), (&worker, rank));
-            assert!((choice.cost - cost as f64 / 1000.0).abs() < 1e-6, "{} is not {cost}", choice.cost);
-            assert_eq!(seen.map(|seen| seen.slot), Some(choice.slot));
-            let target = plain.targets.iter_mut().find(|target| target.slot == choice.slot).unwrap();
-            target.served += Plain::uncached_milli(target, &query).div_ceil(1000);
-            plain.sent.push(Sent {
-                ticket: choice.ticket,
-                slot: choice.slot,
-                continuations: u64::from(query.continuations),
-                prompt: u64::from(query.prompt_tokens),
-                uncached_milli: Plain::uncached_milli(target, &query),
-                output: 0,
-                prefilled: false,
-            });
+impl Pair {
+    fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let config = random_config(&mut random);
+        let (board, plain) = (Board::new(config), Plain::new(config));
+        let mut pair = Self { board, plain, random, now: Duration::ZERO };
+        for _ in 0..pair.random.below(20) {
+            pair.add();
         }
-        (None, Err(_)) => assert_eq!(seen, None),
-        (best, choice) => panic!("the scan finds {best:?}, the board {choice:?}"),
+        pair
     }
-}
 
-fn add(board: &mut Board, plain: &mut Plain, random: &mut Random) {
-    let spec = random_spec(random);
-    let taken = plain
-        .targets
-        .iter()
-        .any(|target| (&target.spec.worker, target.spec.rank) == (&spec.worker, spec.rank));
-    if !taken && plain.targets.len() < 24 {
-        let others = plain.targets.iter().filter(|target| target.spec.group == spec.group);
-        let served = others.map(|target| target.served).min().unwrap_or(0);
-        plain.targets.push(Target { slot: board.add(spec.clone()), spec, served, excesses: Vec::new() });
+    fn overlaps(&mut self) -> Vec<Overlap> {
+        let mut overlaps = Vec::new();
+        for target in &self.plain.targets {
+            if self.random.below(3) == 0 {
+                let [gpu_tokens, cpu_tokens, storage_tokens] =
+                    [60, 20, 20].map(|most| self.random.below(most) as u32);
+                overlaps.push(Overlap { slot: target.slot, gpu_tokens, cpu_tokens, storage_tokens });
+            }
+        }
+        overlaps
     }
-}
 
-/// An engine says what it has to do, or nothing any more.
-fn report(board: &mut Board, plain: &mut Plain, at: usize, random: &mut Random) {
-    let slot = plain.targets[at].slot;
-    if random.below(6) == 0 {
-        board.report(slot, None);
-        plain.targets[at].excesses.clear();
-        return;
+    /// Of a target that is there, in each of the forms a pin has.
+    fn pin(&mut self) -> Option<Pin> {
+        let spec = self.any(|plain| plain.targets.len()).map(|at| self.plain.targets[at].spec.clone())?;
+        let (worker, rank) = (Some(spec.worker), Some(spec.rank));
+        match self.random.below(24) {
+            0 => Some(Pin { worker, rank }),
+            1 => Some(Pin { worker, rank: None }),
+            2 => Some(Pin { worker: None, rank }),
+            3 => Some(Pin::default()),
+            _ => None,
+        }
     }
-    let reported = Reported { continuations: random.below(12) as u64, tokens: random.below(500) as u64 };
-    board.report(slot, Some(reported));
-    let ours = |part: fn(&Sent) -> u64| plain.on(slot).map(part).sum::<u64>();
-    let excess = Others {
-        continuations: reported.continuations.saturating_sub(ours(|sent| sent.continuations)),
-        tokens: reported.tokens.saturating_sub(ours(|sent| sent.prompt + sent.output)),
-    };
-    plain.targets[at].excesses.push(excess);
-}
 
-/// Something other than a choice.
-fn disturb(board: &mut Board, plain: &mut Plain, random: &mut Random) {
-    let at = |len: usize, random: &mut Random| (len > 0).then(|| random.below(len));
-    match random.below(12) {
-        0 => add(board, plain, random),
-        1 => {
-            if let Some(at) = at(plain.targets.len(), random).filter(|_| random.below(4) == 0) {
-                board.remove(plain.targets.remove(at).slot);
+    /// A place in a list that is not empty.
+    fn any(&mut self, len: fn(&Plain) -> usize) -> Option<usize> {
+        let len = len(&self.plain);
+        (len > 0).then(|| self.random.below(len))
+    }
+
+    fn choose(&mut self) {
+        let (overlaps, pin) = (self.overlaps(), self.pin());
+        let random = &mut self.random;
+        let exclude: Vec<WorkerId> =
+            ["a", "c"].into_iter().filter(|_| random.below(4) == 0).map(WorkerId::new).collect();
+        let prefix = (random.below(4) > 0).then(|| random_prefix(random));
+        let blocks = prefix.as_ref().map_or_else(|| random.below(5), |prefix| prefix.chain.len());
+        let query = Query {
+            groups: [&[Group(0)][..], &[Group(1)], &[Group(1), Group(0)]][random.below(3)],
+            prompt_tokens: 16 * blocks as u32 + random.below(16) as u32,
+            continuations: 1 + random.below(3) as u32,
+            overlaps: &overlaps,
+            prefix: prefix.as_ref(),
+            session: (random.below(2) == 0).then(|| random.below(5) as u64),
+            pin: pin.as_ref(),
+            exclude: &exclude,
+        };
+        self.check(&query);
+    }
+
+    fn check(&mut self, query: &Query<'_>) {
+        let Self { board, plain, now, .. } = self;
+        plain.pass(*now);
+        let decided = plain.decide(query, *now);
+        let seen = board.explain(query, *now);
+        for seen in &seen {
+            assert_eq!(seen.predicted_tokens, plain.expected_tokens(seen.slot, query));
+        }
+        let cheapest =
+            seen.into_iter().find(|seen| seen.unfit.is_none()).map(|seen| (seen.worker, seen.rank));
+        assert_eq!(cheapest, plain.best(query).map(|(_, worker, rank)| (worker, rank)));
+        let preview = board.preview(query, *now).ok();
+        let choice = board.choose(query, *now);
+        let chosen = choice.as_ref().ok().map(|choice| (choice.worker.clone(), choice.rank, choice.rule));
+        assert_eq!(preview, chosen);
+        match (decided, choice) {
+            (Some(((cost, worker, rank), rule)), Ok(choice)) => {
+                assert_eq!((&choice.worker, choice.rank, choice.rule), (&worker, rank, rule));
+                assert!((choice.cost - cost as f64 / 1000.0).abs() < 1e-6, "{} is not {cost}", choice.cost);
+                assert_eq!(choice.predicted_tokens, plain.expected_tokens(choice.slot, query));
+                plain.place(query, &choice, *now);
+            }
+            (None, Err(_)) => {}
+            (decided, choice) => panic!("the scan finds {decided:?}, the board {choice:?}"),
+        }
+    }
+
+    fn add(&mut self) {
+        let spec = random_spec(&mut self.random);
+        let name = |spec: &SlotSpec| (spec.worker.clone(), spec.rank);
+        let taken = self.plain.targets.iter().any(|target| name(&target.spec) == name(&spec));
+        if !taken && self.plain.targets.len() < 24 {
+            self.plain.add(self.board.add(spec.clone()), spec);
+        }
+    }
+
+    /// Something other than a choice.
+    fn disturb(&mut self) {
+        match self.random.below(15) {
+            0 => self.add(),
+            1..7 => {
+                if let Some(at) = self.any(|plain| plain.targets.len()) {
+                    self.disturb_target(at);
+                }
+            }
+            7..14 => {
+                if let Some(at) = self.any(|plain| plain.sent.len()) {
+                    self.disturb_request(self.plain.sent[at].ticket);
+                }
+            }
+            _ => {
+                let steps = [100, 500, 2000, 5000, 700_000];
+                self.now += Duration::from_millis(steps[self.random.below(steps.len())]);
             }
         }
-        2 => {
-            if let Some(at) = at(plain.targets.len(), random) {
-                let target = &mut plain.targets[at];
-                target.spec.group = Group(random.below(2) as u32);
-                board.regroup(&[(target.slot, target.spec.group)]);
+    }
+
+    fn disturb_target(&mut self, at: usize) {
+        let Self { board, plain, random, .. } = self;
+        let slot = plain.targets[at].slot;
+        match random.below(12) {
+            0 => {
+                board.remove(slot);
+                plain.remove(slot);
+            }
+            1 | 2 => {
+                let group = Group(random.below(2) as u32);
+                plain.targets[at].spec.group = group;
+                board.regroup(&[(slot, group)]);
+            }
+            3 | 4 => {
+                let known = random.below(2) == 0;
+                board.set_known(slot, known);
+                plain.set_known(slot, known);
+            }
+            5 => {
+                board.forget_expected(slot);
+                plain.forget_expected(slot);
+            }
+            6 => {
+                board.report(slot, None);
+                plain.report(slot, None);
+            }
+            _ => {
+                let [continuations, tokens] = [12, 500].map(|most| random.below(most) as u64);
+                board.report(slot, Some(Reported { continuations, tokens }));
+                plain.report(slot, Some(Reported { continuations, tokens }));
             }
         }
-        3..6 => {
-            if let Some(at) = at(plain.sent.len(), random) {
-                board.prefill_done(plain.sent[at].ticket, Duration::ZERO);
-                plain.sent[at].prefilled = true;
+    }
+
+    fn disturb_request(&mut self, ticket: Ticket) {
+        let Self { board, plain, random, now } = self;
+        match random.below(7) {
+            0..3 => {
+                board.prefill_done(ticket, *now);
+                plain.prefill_done(ticket, *now);
             }
-        }
-        6 => {
-            if let Some(at) = at(plain.sent.len(), random) {
-                plain.sent[at].output += 3;
-                board.grow(plain.sent[at].ticket, 3);
+            3 => {
+                board.grow(ticket, 3);
+                plain.grow(ticket, 3);
             }
-        }
-        7 | 8 => {
-            if let Some(at) = at(plain.targets.len(), random) {
-                report(board, plain, at, random);
-            }
-        }
-        _ => {
-            if let Some(at) = at(plain.sent.len(), random) {
-                let ticket = plain.sent.remove(at).ticket;
+            _ => {
                 board.end(ticket);
                 board.end(ticket);
+                plain.end(ticket);
             }
         }
     }
@@ -261,24 +227,20 @@ fn disturb(board: &mut Board, plain: &mut Plain, random: &mut Random) {
 #[test]
 fn every_choice_is_what_a_full_scan_finds_and_the_ledger_is_the_sum_of_its_tickets() {
     for seed in 0..CHOICES / STEPS_PER_BOARD {
-        let mut random = Random::new(seed as u64);
-        let mut board = Board::new(BoardConfig::new(PolicyKind::Kv, 0));
-        let mut plain = Plain::default();
-        for _ in 0..random.below(20) {
-            add(&mut board, &mut plain, &mut random);
-        }
+        let mut pair = Pair::new(seed as u64);
         for _ in 0..STEPS_PER_BOARD {
-            choose(&mut board, &mut plain, &mut random);
-            for _ in 0..random.below(3) {
-                disturb(&mut board, &mut plain, &mut random);
+            pair.choose();
+            for _ in 0..pair.random.below(3) {
+                pair.disturb();
             }
-            for target in &plain.targets {
-                assert_eq!(board.load(target.slot), plain.load(target.slot), "seed {seed}");
+            for target in &pair.plain.targets {
+                assert_eq!(pair.board.load(target.slot), pair.plain.load(target.slot), "seed {seed}");
             }
         }
-        for sent in plain.sent.drain(..) {
-            board.end(sent.ticket);
+        for sent in pair.plain.sent.drain(..) {
+            pair.board.end(sent.ticket);
         }
+        let Pair { board, plain, .. } = pair;
         assert!(plain.targets.iter().all(|target| board.load(target.slot) == plain.load(target.slot)));
         assert_eq!(board.stats().tickets, 0);
     }
