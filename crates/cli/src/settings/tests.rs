@@ -197,6 +197,44 @@ fn every_mistake_is_named_at_once() {
 const ENGINE: [&str; 2] = ["--engine", "vllm://a:1"];
 
 #[test]
+fn every_flag_of_routing_reaches_what_it_is_for() {
+    type Part = fn(&Settings) -> String;
+    let siblings: Part = |settings| format!("{:?}", settings.routing.board.siblings);
+    let sibling_load = "--sibling-load=7";
+    let cases: [(&[&str], Part, &str, &str); 15] = [
+        (&["--policy=random"], |settings| settings.routing.board.policy.to_string(), "kv", "random"),
+        (&["--temperature=0.5"], |settings| settings.routing.board.temperature.to_string(), "0", "0.5"),
+        (&["--affinity=hard"], |settings| format!("{:?}", settings.routing.board.stickiness), "Soft", "Hard"),
+        (&["--affinity=off"], |settings| format!("{:?}", settings.routing.board.stickiness), "Soft", "Off"),
+        (
+            &["--session-idle=90s"],
+            |settings| format!("{:?}", settings.routing.board.session_idle),
+            "3600s",
+            "90s",
+        ),
+        (&[sibling_load], siblings, "Colocate { load_tokens_max: 4096 }", "Colocate { load_tokens_max: 7 }"),
+        (&["--siblings=spread", sibling_load], siblings, "Colocate { load_tokens_max: 4096 }", "Spread"),
+        (&["--siblings=ignore"], siblings, "Colocate { load_tokens_max: 4096 }", "Ignore"),
+        (
+            &["--target-limit=3"],
+            |settings| format!("{:?}", settings.routing.target_limit),
+            "Auto",
+            "Continuations(3)",
+        ),
+        (&["--target-limit=off"], |settings| format!("{:?}", settings.routing.target_limit), "Auto", "Off"),
+        (&["--index-limit=64MiB"], |settings| settings.index.bytes_max.to_string(), "1073741824", "67108864"),
+        (&["--max-queued=5"], |settings| settings.routing.queue_requests_max.to_string(), "8192", "5"),
+        (&["--max-queued=5"], |settings| settings.admission.queue_requests_max.to_string(), "8192", "5"),
+        (&["--queue-timeout=9s"], |settings| format!("{:?}", settings.routing.queue_timeout), "60s", "9s"),
+        (&["--queue-timeout=9s"], |settings| format!("{:?}", settings.admission.queue_timeout), "60s", "9s"),
+    ];
+    for (flags, part, default, expected) in cases {
+        let found = |flags: &[&str]| part(&settings(&parse(&[&ENGINE, flags].concat())).ok().unwrap());
+        assert_eq!((found(&[]).as_str(), found(flags).as_str()), (default, expected), "{flags:?}");
+    }
+}
+
+#[test]
 fn settings_that_need_others_are_refused_alone() {
     let check = |flags: &[&str], expected: &str| check(&[&ENGINE, flags].concat(), expected);
     let engine_cert = "--engine-cert needs --engine-key; --engine-cert needs --engine-ca";

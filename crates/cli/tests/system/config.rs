@@ -94,6 +94,37 @@ async fn every_kind_of_setting_comes_from_every_place() {
 }
 
 #[tokio::test]
+async fn every_setting_of_routing_comes_from_every_place() {
+    let settings = [
+        ("policy", "least-loaded"),
+        ("temperature", "0.5"),
+        ("affinity", "hard"),
+        ("session-idle", "90s"),
+        ("siblings", "spread"),
+        ("sibling-load", "7"),
+        ("target-limit", "3"),
+        ("index-limit", "64MiB"),
+    ];
+    let rows: Vec<String> = settings.iter().map(|(name, value)| format!("{name} = \"{value}\"\n")).collect();
+    let (_folder, path) = file(&rows.concat());
+    let named = |name: &str| format!("TITO_{}", name.to_uppercase().replace('-', "_"));
+    let variables: Vec<(String, &str)> = settings.iter().map(|(name, value)| (named(name), *value)).collect();
+    let env: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+    let flags: Vec<String> = settings.iter().map(|(name, value)| format!("--{name}={value}")).collect();
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    for (ran, origin) in [
+        (check(&[&ENGINE[..], &["--config", &path]].concat(), &[]).await, "file"),
+        (check(&ENGINE, &env).await, "env"),
+        (check(&[&ENGINE[..], &flags].concat(), &[]).await, "flag"),
+    ] {
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        for (name, value) in settings {
+            assert_eq!(setting(&ran, name), (value.to_owned(), origin.to_owned()), "{name}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_bad_file_ends_the_start_with_every_mistake_in_it() {
     let cases: [(&str, &[&str]); 8] = [
         ("max-queue = 1\nnonsense = 2\n", &["max-queue", "nonsense"]),
