@@ -60,6 +60,43 @@ async fn a_wait_in_the_queue_has_an_end() {
 }
 
 #[tokio::test]
+async fn targets_at_their_limits_make_requests_wait_in_a_line_that_has_a_bound() {
+    let (one, other) = (MockEngine::start(&[]).await, MockEngine::start(&[]).await);
+    let limits = ["--target-limit", "1", "--max-queued", "1"];
+    let serve = Serve::ready(&[&one.url(), &other.url()], &limits).await;
+    serve.wait_metric("tito_fleet_worker_ready", &[], 2.0).await;
+    for stream in [false, true] {
+        one.pause().await;
+        other.pause().await;
+        let mut running = Vec::new();
+        for count in 1..=2 {
+            running.push(Asked::new(serve.generate("running", 4, stream)));
+            serve.wait_metric("tito_router_tickets", &[], f64::from(count)).await;
+        }
+        let third = Asked::new(serve.generate("third", 4, stream));
+        serve.wait_metric("tito_router_waiting_requests", &[], 1.0).await;
+        assert_overloaded(&serve.generate("fourth", 4, stream).send().await);
+        assert!(one.entries("third").await.is_empty() && other.entries("third").await.is_empty());
+        one.resume().await;
+        let reply = third.reply().await;
+        assert_eq!((reply.status, reply.tokens().len()), (200, 4), "{}", reply.text());
+        assert_eq!((one.entries("third").await.len(), other.entries("third").await.len()), (1, 0));
+        serve.wait_metric("tito_router_tickets", &[], 1.0).await;
+        other.resume().await;
+        for asked in running {
+            assert_eq!(asked.reply().await.tokens().len(), 4);
+        }
+        for engine in [&one, &other] {
+            assert_eq!(engine.entries("running").await.len(), 1, "one of them on each");
+            engine.forget().await;
+        }
+        serve.wait_metric("tito_router_tickets", &[], 0.0).await;
+    }
+    serve.wait_metric("tito_router_waiting_requests", &[], 0.0).await;
+    serve.wait_metric("tito_admission_shed_total", &[], 0.0).await;
+}
+
+#[tokio::test]
 async fn a_request_counts_as_often_as_it_continues() {
     let engine = MockEngine::start(&[]).await;
     let serve = Serve::ready(&[&engine.url()], &["--max-in-flight", "3"]).await;
