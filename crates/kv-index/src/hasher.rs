@@ -16,6 +16,7 @@ mod prompt;
 mod tests;
 
 use std::fmt;
+use std::sync::Arc;
 
 use tito_types::{BlockExtras, TokenId};
 
@@ -76,20 +77,43 @@ impl Hasher {
     /// the block before), and returns the last. `block_tokens` of 0 has no blocks.
     pub fn extend(&self, state: u64, tokens: &[TokenId], block_tokens: usize, out: &mut Vec<u64>) -> u64 {
         let from = out.len();
-        // Each closure owns its state: borrowed, it would be written to memory at every step.
-        let mut last = state;
-        if block_tokens == PIECE_TOKENS {
-            out.extend(tokens.as_chunks().0.iter().map(move |piece| {
-                last = self.step(last, piece);
-                last
-            }));
-        } else if block_tokens > 0 {
-            out.extend(tokens.chunks_exact(block_tokens).map(move |block| {
-                last = self.plain(last, block);
-                last
-            }));
+        match block_tokens {
+            0 => {}
+            PIECE_TOKENS => out.extend(self.pieces(state, tokens)),
+            _ => out.extend(self.blocks(state, tokens, block_tokens)),
         }
         out[from..].last().copied().unwrap_or(state)
+    }
+
+    /// The same as [`Hasher::extend`] gives, in one allocation.
+    fn chain(&self, root: u64, tokens: &[TokenId], block_tokens: usize) -> Arc<[u64]> {
+        match block_tokens {
+            0 => Arc::default(),
+            PIECE_TOKENS => self.pieces(root, tokens).collect(),
+            _ => self.blocks(root, tokens, block_tokens).collect(),
+        }
+    }
+
+    /// The chain hashes of blocks of one piece.
+    fn pieces<'a>(&'a self, mut last: u64, tokens: &'a [TokenId]) -> impl Iterator<Item = u64> + 'a {
+        // The closure owns its state: borrowed, it would be written to memory at every step.
+        tokens.as_chunks().0.iter().map(move |piece| {
+            last = self.step(last, piece);
+            last
+        })
+    }
+
+    /// The chain hashes of blocks of any other size.
+    fn blocks<'a>(
+        &'a self,
+        mut last: u64,
+        tokens: &'a [TokenId],
+        block_tokens: usize,
+    ) -> impl Iterator<Item = u64> + 'a {
+        tokens.chunks_exact(block_tokens).map(move |block| {
+            last = self.plain(last, block);
+            last
+        })
     }
 
     /// The chain hash of one block after `parent`; without extras the same as [`Hasher::extend`] gives.

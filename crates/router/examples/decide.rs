@@ -71,7 +71,7 @@ impl Bench {
             salt: None,
             block_tokens: BLOCK_TOKENS as u32,
         };
-        self.chain = prompt.chain(&self.hasher).into();
+        self.chain = prompt.chain(&self.hasher);
     }
 
     fn find(&mut self) {

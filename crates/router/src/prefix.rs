@@ -41,7 +41,7 @@ pub(crate) struct Chains {
 
 impl Chains {
     fn held(&mut self, namespace: Namespace, prompt: &Prompt<'_>, hasher: &Hasher) -> Arc<[u64]> {
-        Arc::clone(self.held.entry(namespace).or_insert_with(|| prompt.chain(hasher).into()))
+        Arc::clone(self.held.entry(namespace).or_insert_with(|| prompt.chain(hasher)))
     }
 
     /// The chain as it was asked, of a prompt whose chain to look up is `held`.
@@ -56,7 +56,7 @@ impl Chains {
             return held;
         }
         let known = self.asked.take().filter(|(known, _)| *known == namespace);
-        let known = known.unwrap_or_else(|| (namespace, prompt.asked_chain(hasher).into()));
+        let known = known.unwrap_or_else(|| (namespace, prompt.asked_chain(hasher)));
         Arc::clone(&self.asked.insert(known).1)
     }
 }

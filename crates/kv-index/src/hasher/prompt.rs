@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use tito_types::{BlockExtras, Media, MediaFeatures, MediaInBlock, RawMedia, TokenId};
 
 use super::{Hasher, put_bytes};
@@ -24,17 +26,17 @@ impl<'a> Prompt<'a> {
     /// The others match nothing that an engine made of such a prompt: it expands each placeholder and tells of the media in
     /// it. They do match a text whose own tokens are such placeholders, so a match of a prompt with raw media is good for
     /// choosing a target and not for saying what that will find in its cache.
-    pub fn chain(&self, hasher: &Hasher) -> Vec<u64> {
+    pub fn chain(&self, hasher: &Hasher) -> Arc<[u64]> {
         self.chain_from(hasher, self.root(hasher))
     }
 
     /// The chain of the prompt as it was asked, for comparing prompts with each other: [`Prompt::chain`], but with raw media
     /// in the identity of every block, as nobody knows where they begin. No event shows the blocks of such a chain.
-    pub fn asked_chain(&self, hasher: &Hasher) -> Vec<u64> {
+    pub fn asked_chain(&self, hasher: &Hasher) -> Arc<[u64]> {
         match self.media {
             Media::None | Media::Features(_) => self.chain(hasher),
             // Items may be long; a prompt without blocks is not worth reading them.
-            Media::Raw(_) if self.full_blocks() == 0 => Vec::new(),
+            Media::Raw(_) if self.full_blocks() == 0 => Arc::default(),
             Media::Raw(items) => self.chain_from(hasher, raw_root(hasher, self.root(hasher), items)),
         }
     }
@@ -43,8 +45,11 @@ impl<'a> Prompt<'a> {
         hasher.root(self.block_tokens, self.adapter, self.salt)
     }
 
-    fn chain_from(&self, hasher: &Hasher, root: u64) -> Vec<u64> {
+    fn chain_from(&self, hasher: &Hasher, root: u64) -> Arc<[u64]> {
         let (blocks, size) = (self.full_blocks(), self.block_tokens());
+        if self.features().is_empty() {
+            return hasher.chain(root, self.tokens, size);
+        }
         let mut state = root;
         let mut chain = Vec::with_capacity(blocks);
         while chain.len() < blocks {
@@ -57,7 +62,7 @@ impl<'a> Prompt<'a> {
                 chain.push(state);
             }
         }
-        chain
+        chain.into()
     }
 
     /// Leading blocks wholly before the first media position: all that may match on a target whose events do not identify

@@ -85,7 +85,7 @@ impl Ask {
     }
 
     /// Its blocks as a target's index knows them.
-    pub(crate) fn chain(&self, blocks: &Blocks, target: &Target) -> Vec<u64> {
+    pub(crate) fn chain(&self, blocks: &Blocks, target: &Target) -> Arc<[u64]> {
         let media = self.known_media();
         let prompt = Prompt {
             tokens: &self.tokens,

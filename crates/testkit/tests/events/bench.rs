@@ -8,7 +8,7 @@ use tito_dataplane::AdmitConfig;
 use tito_fleet::{Target, TargetId};
 use tito_mock::{Fault, FaultSpec, FrameFault, KvEventsConfig, KvStyle, MockConfig, MockHandle, Multimodal};
 use tito_testkit::{Cluster, wait_until};
-use tito_types::{IndexReport, KvCounters};
+use tito_types::{IndexReport, KvCounters, Tier};
 use tonic::transport::{Channel, Endpoint};
 use vllm_proto::control_client::ControlClient;
 use vllm_proto::inference_client::InferenceClient;
@@ -217,7 +217,8 @@ impl Bench {
 
     fn found(&self, chain: &[u64]) -> BTreeMap<TargetId, u32> {
         let mut found = BTreeMap::new();
-        self.cluster.blocks().find(chain, |target, leading| {
+        self.cluster.blocks().find(chain, |target, tier, leading| {
+            assert_eq!(tier, Tier::Gpu, "{}: the mock tells of no other", self.what);
             assert_eq!(found.insert(target, leading), None, "{}: a target told twice", self.what);
         });
         found
