@@ -67,7 +67,11 @@ impl KvFamilies {
         );
         registry.register("kv_blocks", "Blocks the index knows on the target, by tier", kv.blocks.clone());
         for (name, help, family) in [
-            ("kv_partials", "Times a complete block table became partial", &kv.partials),
+            (
+                "kv_partials",
+                "Times blocks of a complete block table were lost; a gap that a replay fills is none",
+                &kv.partials,
+            ),
             ("kv_batches", "Batches of KV events applied", &kv.batches),
             ("kv_gaps", "Gaps seen in the sequence of KV events", &kv.gaps),
             ("kv_replays", "Replays of KV events asked for", &kv.replays),

@@ -188,7 +188,7 @@ impl Target {
         let known = self.known();
         IndexReport {
             state: known.state.word(),
-            reason: known.state.reason().cloned(),
+            reason: known.state.reason().map(str::to_owned),
             block_tokens: self.block_tokens(),
             blocks: known.blocks,
             media_inexact: known.media_inexact.clone(),
@@ -211,6 +211,7 @@ impl Target {
                 known.lost = None;
                 known.partial(&self.metrics, reason);
             }
+            KvNews::Unproven => known.unproven(),
             KvNews::Complete => {
                 known.proven = true;
                 known.whole_if_proven();

@@ -9,7 +9,8 @@
 //! interrupted, or start a new cursor. What a process sent before it died must be handed in before its successor's answers.
 //!
 //! Rules of the result: batches are applied in order and never twice; [`Action::Partial`] comes before anything whose
-//! continuity is not proven; a batch that may be older than one already applied is never applied.
+//! continuity is not proven; a batch that may be older than one already applied is never applied; the table is not called
+//! whole while a question is open.
 
 mod batches;
 mod replay;
@@ -36,6 +37,9 @@ pub enum Action<B> {
     Apply(B),
     /// Forget every block of the rank; what follows is true and may be incomplete.
     Partial(Doubt),
+    /// A table that was whole may have missed something; nothing is to be forgotten yet. [`Action::Complete`] follows when
+    /// nothing was missed, [`Action::Partial`] when that cannot be proven.
+    Unproven,
     /// From here on the table is whole.
     Complete,
     /// Ask the publisher for all batches from `from` on and answer with this `ask`, by a deadline of the shell's. It
@@ -81,6 +85,8 @@ enum Knowledge {
     /// Nothing was said yet.
     Unknown,
     Complete,
+    /// It was complete, and what was asked for since will tell whether it still is.
+    Unproven,
     /// `empty` while nothing was applied since the shell was told to forget.
     Partial {
         empty: bool,
@@ -139,6 +145,14 @@ impl<B> Cursor<B> {
             self.accept(batch, false, &mut actions);
         }
         self.settle(&mut actions);
+        actions
+    }
+
+    /// Nothing is heard any more: from here on batches may be lost. [`Self::resubscribed`] comes when there is a
+    /// subscription again, or when that is not waited for any longer.
+    pub fn interrupted(&mut self) -> Vec<Action<B>> {
+        let mut actions = Vec::new();
+        self.unproven(&mut actions);
         actions
     }
 
@@ -291,6 +305,13 @@ impl<B> Cursor<B> {
         if self.knowledge != (Knowledge::Partial { empty: true }) {
             self.knowledge = Knowledge::Partial { empty: true };
             actions.push(Action::Partial(doubt));
+        }
+    }
+
+    fn unproven(&mut self, actions: &mut Vec<Action<B>>) {
+        if self.knowledge == Knowledge::Complete {
+            self.knowledge = Knowledge::Unproven;
+            actions.push(Action::Unproven);
         }
     }
 

@@ -90,6 +90,9 @@ pub enum KvNews {
     Events(Vec<KvEvent>),
     /// Continuity cannot be proven: forget every block of the rank. What follows is true and may be incomplete.
     Partial(String),
+    /// A whole table may have missed something since, and it is being found out: nothing is to be forgotten yet. `Complete`
+    /// follows when nothing was missed, `Partial` when that cannot be proven.
+    Unproven,
     /// From here on the table is whole: history was proven from its start, or it is known to be empty.
     Complete,
     /// Counters of the feed, for metrics; totals since the connection.

@@ -174,6 +174,8 @@ impl Rank {
     fn lost(&mut self, error: &io::Error) {
         self.link = None;
         self.replay = None;
+        let actions = self.cursor.as_mut().map(Cursor::interrupted);
+        self.perform(actions.unwrap_or_default(), false);
         self.outage.believed_until = Some(Instant::now() + self.timing.unsubscribed);
         self.log_outage(error);
     }
@@ -303,6 +305,7 @@ impl Rank {
                     self.groups = Groups::default();
                     self.news.push_back(KvNews::Partial(doubt.to_string()));
                 }
+                Action::Unproven => self.news.push_back(KvNews::Unproven),
                 Action::Complete => self.news.push_back(KvNews::Complete),
                 Action::Replay { ask, from } => match self.replay_endpoint.clone() {
                     Some(endpoint) => {

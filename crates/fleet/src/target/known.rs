@@ -26,6 +26,8 @@ pub(super) struct Known {
 pub(super) enum KvState {
     /// The engine does not tell.
     Off(String),
+    /// It was complete, and the feed is finding out whether it missed something since.
+    Unproven,
     /// What is known is true; there may be more.
     Partial(String),
     /// All of it.
@@ -36,16 +38,22 @@ impl KvState {
     pub(super) fn word(&self) -> &'static str {
         match self {
             Self::Off(_) => "off",
-            Self::Partial(_) => "partial",
+            Self::Unproven | Self::Partial(_) => "partial",
             Self::Complete => "complete",
         }
     }
 
-    pub(super) fn reason(&self) -> Option<&String> {
+    pub(super) fn reason(&self) -> Option<&str> {
         match self {
             Self::Off(reason) | Self::Partial(reason) => Some(reason),
+            Self::Unproven => Some("whether a batch is missing is being found out"),
             Self::Complete => None,
         }
+    }
+
+    /// Whether nothing is known to be lost.
+    fn whole(&self) -> bool {
+        matches!(self, Self::Complete | Self::Unproven)
     }
 }
 
@@ -66,7 +74,7 @@ impl Known {
     /// Something that the feed told is not in the table any more. What made it partial before is still why.
     pub(super) fn lose(&mut self, metrics: &TargetMetrics, reason: &str) {
         self.lost.get_or_insert_with(|| reason.to_owned());
-        if self.state == KvState::Complete {
+        if self.state.whole() {
             self.partial(metrics, reason.to_owned());
         }
     }
@@ -77,6 +85,14 @@ impl Known {
         self.whole_if_proven();
     }
 
+    /// The feed may have missed something. What was told before stays.
+    pub(super) fn unproven(&mut self) {
+        self.proven = false;
+        if self.state == KvState::Complete {
+            self.state = KvState::Unproven;
+        }
+    }
+
     /// Complete, unless something was lost on the way here, which is then why it is not.
     pub(super) fn whole_if_proven(&mut self) {
         if self.proven {
@@ -85,7 +101,7 @@ impl Known {
     }
 
     pub(super) fn partial(&mut self, metrics: &TargetMetrics, reason: String) {
-        if self.state == KvState::Complete {
+        if self.state.whole() {
             metrics.became_partial();
         }
         self.state = KvState::Partial(reason);

@@ -113,6 +113,34 @@ fn what_is_known_goes_from_partial_to_complete_and_back_with_what_the_feed_says(
 }
 
 #[test]
+fn while_something_may_be_missing_blocks_are_kept_and_not_called_complete() {
+    let bench = Bench::new(ON, 16 << 20);
+    let target = &bench.targets[0];
+    let partials = || {
+        let text = bench.metrics();
+        let name = "kv_partials_total{worker=\"w\",rank=\"2\"} ";
+        text.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned).expect("it is shown")
+    };
+    let gauge = |value| format!("kv_complete{{worker=\"w\",rank=\"2\"}} {value}");
+    target.apply(&bench.blocks, KvNews::Complete);
+    bench.store(0, 10, 3);
+    target.apply(&bench.blocks, KvNews::Unproven);
+    let report = target.report();
+    let reason = "whether a batch is missing is being found out";
+    assert_eq!((report.state, report.reason.as_deref(), report.blocks), ("partial", Some(reason), [3, 0, 0]));
+    assert!(!target.complete() && bench.metrics().contains(&gauge(0)), "{}", bench.metrics());
+    assert_eq!(bench.found(10, 3), [(target.id, 3)], "what is known still counts");
+    target.apply(&bench.blocks, KvNews::Complete);
+    assert_eq!((target.complete(), target.report().reason, partials()), (true, None, "0".to_owned()));
+    assert!(bench.metrics().contains(&gauge(1)), "{}", bench.metrics());
+    target.apply(&bench.blocks, KvNews::Unproven);
+    target.apply(&bench.blocks, KvNews::Partial("a gap".into()));
+    assert_eq!((target.report().blocks, partials()), ([0; 3], "1".to_owned()), "now it is lost");
+    target.apply(&bench.blocks, KvNews::Unproven);
+    assert_eq!(target.report().reason.as_deref(), Some("a gap"), "why it was not complete before stays");
+}
+
+#[test]
 fn a_closed_target_leaves_no_blocks_and_its_lanes_serve_others() {
     let bench = Bench::new(ON, 16 << 20);
     bench.store(0, 10, 3);

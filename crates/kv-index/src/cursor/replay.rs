@@ -120,6 +120,7 @@ impl<B> Cursor<B> {
     }
 
     fn ask(&mut self, want: Want, from: u64, actions: &mut Vec<Action<B>>) {
+        self.unproven(actions);
         self.asks += 1;
         self.counters.replays += 1;
         let same = want == Want::All;

@@ -21,6 +21,7 @@ fn shown(actions: Vec<Action<String>>, ask: &mut u64) -> String {
     let word = |action| match action {
         Action::Apply(body) => body,
         Action::Complete => "complete".to_owned(),
+        Action::Unproven => "unproven".to_owned(),
         Action::Partial(Doubt::Forgotten(seq)) => format!("forgotten<{seq}"),
         Action::Partial(Doubt::Missed(seq)) => format!("missed<{seq}"),
         Action::Partial(Doubt::Unanswered) => "unanswered".to_owned(),
@@ -55,6 +56,7 @@ fn check(script: &str) -> Cursor<String> {
             }
             "end" => seen.push(cursor.replay_ended(ask)),
             "fail" => seen.push(cursor.replay_failed(ask)),
+            "interrupted" => seen.push(cursor.interrupted()),
             "resubscribed" => seen.push(cursor.resubscribed()),
             other => panic!("{other}"),
         }
@@ -122,13 +124,13 @@ fn a_gap_is_closed_by_a_replay_that_repeats_our_last_batch() {
     let cursor = check(
         "end       => complete
          live 0a   => 0a
-         live 3a   => ask>=0
+         live 3a   => unproven ask>=0
          live 4a   =>
          replay 0a =>
          replay 1a => 1a
          replay 2a => 2a
          replay 3a => 3a
-         end       => 4a",
+         end       => 4a complete",
     );
     assert_eq!((1, 2), (cursor.counters().gaps, cursor.counters().replays));
     assert!(cursor.complete());
@@ -139,7 +141,7 @@ fn a_gap_that_the_replay_does_not_reach_or_nobody_answers_makes_the_rank_partial
     check(
         "end       => complete
          live 0a   => 0a
-         live 9a   => ask>=0
+         live 9a   => unproven ask>=0
          replay 8a => forgotten<8 8a
          replay 9a => 9a
          end       =>
@@ -148,7 +150,7 @@ fn a_gap_that_the_replay_does_not_reach_or_nobody_answers_makes_the_rank_partial
     check(
         "end         => complete
          live 0a     => 0a
-         live 9a 10a => ask>=0
+         live 9a 10a => unproven ask>=0
          fail        => missed<9 9a 10a
          live 11a    => 11a",
     );
@@ -159,8 +161,8 @@ fn reordered_batches_are_put_in_order_even_when_the_replay_fails() {
     check(
         "end        => complete
          live 0a    => 0a
-         live 2a 1a => ask>=0
-         fail       => 1a 2a",
+         live 2a 1a => unproven ask>=0
+         fail       => 1a 2a complete",
     );
 }
 
@@ -169,7 +171,7 @@ fn a_batch_that_was_given_up_is_not_applied_late() {
     check(
         "end     => complete
          live 0a => 0a
-         live 2a => ask>=0
+         live 2a => unproven ask>=0
          fail    => missed<2 2a
          live 1a =>
          live 3a => 3a",
@@ -201,11 +203,33 @@ fn a_known_number_with_other_content_is_a_restart() {
 }
 
 #[test]
+fn a_table_is_whole_again_only_when_nothing_more_is_asked_for() {
+    check(
+        "end          => complete
+         live 0a      => 0a
+         live 2a      => unproven ask>=0
+         replay 0a 1a => 1a
+         live 4a      =>
+         end          => 2a ask>=2
+         replay 2a 3a => 3a
+         end          => 4a complete",
+    );
+    check(
+        "replay 7a    => forgotten<7 7a
+         end          =>
+         interrupted  =>
+         resubscribed => ask>=7
+         replay 7a    =>
+         end          =>",
+    );
+}
+
+#[test]
 fn a_restarted_engine_that_is_already_past_our_number_is_found_by_its_digest() {
     check(
         "end             => complete
          live 0a 1a      => 0a 1a
-         live 4b         => ask>=1
+         live 4b         => unproven ask>=1
          replay 1b       => restarted ask>=0
          replay 0b 1b 2b => 0b 1b 2b
          replay 3b 4b    => 3b 4b
@@ -218,7 +242,7 @@ fn a_restarted_engine_that_is_still_behind_us_is_found_when_the_subscription_was
     check(
         "end          => complete
          live 0a 1a   => 0a 1a
-         resubscribed => ask>=1
+         resubscribed => unproven ask>=1
          end          => restarted ask>=0
          replay 0b    => 0b
          end          => complete",
@@ -230,15 +254,16 @@ fn an_interruption_without_restart_changes_nothing() {
     check(
         "end          => complete
          live 0a 1a   => 0a 1a
+         interrupted  => unproven
          resubscribed => ask>=1
          replay 1a 2a => 2a
          live 2a 3a   =>
-         end          => 3a",
+         end          => 3a complete",
     );
     check(
         "end          => complete
          live 0a 1a   => 0a 1a
-         resubscribed => ask>=1
+         resubscribed => unproven ask>=1
          fail         => unanswered
          live 2a      => 2a",
     );
@@ -249,11 +274,11 @@ fn answers_to_an_older_question_are_ignored() {
     check(
         "end          => complete
          live 0a      => 0a
-         live 2a      => ask>=0
+         live 2a      => unproven ask>=0
          resubscribed => ask>=0
          stale 0b 7b  =>
          replay 0a 1a => 1a
-         end          =>",
+         end          => complete",
     );
 }
 
@@ -286,12 +311,12 @@ fn a_wrong_number_neither_voids_the_table_nor_makes_the_feed_deaf() {
     let cursor = check(
         "end                    => complete
          live 0a                => 0a
-         live 99999a            => ask>=0
+         live 99999a            => unproven ask>=0
          live 2a                =>
          replay 0a 1a           => 1a
          end                    => 2a ask>=2
          replay 2a              =>
-         end                    =>
+         end                    => complete
          live 3a                => 3a",
     );
     assert!(cursor.complete());
@@ -299,7 +324,7 @@ fn a_wrong_number_neither_voids_the_table_nor_makes_the_feed_deaf() {
     check(
         "end                        => complete
          live 0a                    => 0a
-         live 99999a                => ask>=0
+         live 99999a                => unproven ask>=0
          fail                       => missed<99999 99999a
          live 1a 2a 3a 4a 5a 6a 7a  =>
          live 8a                    => restarted ask>=0

@@ -115,6 +115,7 @@ impl Bench {
                 *view = View::default();
                 self.partial.push(reason);
             }
+            KvNews::Unproven => view.complete = false,
             KvNews::Complete => view.complete = true,
             KvNews::Counters(_) | KvNews::MediaInexact(_) => {}
         }

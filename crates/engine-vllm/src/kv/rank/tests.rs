@@ -53,6 +53,7 @@ async fn news(feed: &mut KvFeed) -> String {
                 return names.collect::<Vec<_>>().join(" ");
             }
             KvNews::Partial(why) => return format!("partial: {why}"),
+            KvNews::Unproven => return "unproven".to_owned(),
             KvNews::Complete => return "complete".to_owned(),
             KvNews::MediaInexact(why) => return format!("inexact: {why}"),
         }
@@ -140,7 +141,7 @@ async fn a_gap_is_filled_by_a_replay_and_nothing_is_applied_twice() {
     publisher.publish(stored(4)).await;
     publisher.repeat(1).await;
     publisher.publish(stored(5)).await;
-    expect(&mut feed, &["+2", "+3", "+4", "+5"]).await;
+    expect(&mut feed, &["unproven", "+2", "+3", "+4", "+5", "complete"]).await;
     publisher.publish(stored(6)).await;
     let counters = counted(&mut feed, |counters| counters.batches == 6).await;
     assert_eq!((counters.gaps, counters.replays, counters.restarts), (1, 2, 0), "{counters:?}");
@@ -172,7 +173,7 @@ async fn a_publisher_that_restarts_starts_the_rank_over() {
     publisher.publish(stored(8)).await;
     publisher.publish(stored(9)).await;
     let restarted = "partial: the engine's event publisher restarted";
-    expect(&mut feed, &[restarted, "+7", "+8", "+9", "complete"]).await;
+    expect(&mut feed, &["unproven", restarted, "+7", "+8", "+9", "complete"]).await;
 }
 
 #[tokio::test]
@@ -184,7 +185,7 @@ async fn what_cannot_be_read_costs_the_rank_its_history_and_never_the_feed() {
     publisher.publish(Bytes::from_static(b"\xc1garbage")).await;
     publisher.raw(&[b"kv", &[1, 2, 3], b"x"]).await;
     publisher.publish(stored(2)).await;
-    expect(&mut feed, &["+1", "partial: batch 1 could not be read", "+2"]).await;
+    expect(&mut feed, &["+1", "unproven", "partial: batch 1 could not be read", "+2"]).await;
     let counters = counted(&mut feed, |counters| counters.batches == 3).await;
     // The one that the engine keeps broken is read twice: live, and when it is asked for.
     assert_eq!(counters.unreadable, 3, "{counters:?}");
@@ -201,7 +202,8 @@ async fn without_a_replay_endpoint_the_first_batch_tells_whether_history_is_whol
     expect(&mut early, &["+2"]).await;
     publisher.lose(stored(3)).await;
     publisher.publish(stored(4)).await;
-    expect(&mut early, &["partial: batches before 3 are missing and could not be replayed", "+4"]).await;
+    let missing = "partial: batches before 3 are missing and could not be replayed";
+    expect(&mut early, &["unproven", missing, "+4"]).await;
 }
 
 #[tokio::test]
@@ -212,6 +214,12 @@ async fn a_replay_that_is_never_answered_is_given_up() {
     expect(&mut feed, &["partial: no replay was answered, so batches may be missing"]).await;
     publisher.publish(stored(2)).await;
     expect(&mut feed, &["+2"]).await;
+    publisher.publish(cleared()).await;
+    expect(&mut feed, &["cleared", "complete"]).await;
+    publisher.lose(stored(3)).await;
+    publisher.publish(stored(4)).await;
+    let missing = "partial: batches before 4 are missing and could not be replayed";
+    expect(&mut feed, &["unproven", missing, "+4"]).await;
 }
 
 #[tokio::test]

@@ -214,10 +214,12 @@ impl World {
                     self.view.clear();
                     self.at = None;
                 }
+                Action::Unproven => {}
                 Action::Complete => assert!(self.cursor.complete()),
                 Action::Replay { ask, from } => self.ask = Some((ask, from)),
             }
         }
+        assert!(self.ask.is_none() || !self.cursor.complete(), "complete while a question is open");
         let Some((process, seq)) = self.at else { return assert!(self.view.is_empty()) };
         let truth = &self.truth[process][seq as usize];
         if self.cursor.complete() {
