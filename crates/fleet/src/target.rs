@@ -186,9 +186,10 @@ impl Target {
     /// What an operator sees.
     pub fn report(&self) -> IndexReport {
         let known = self.known();
+        let state = known.shown();
         IndexReport {
-            state: known.state.word(),
-            reason: known.state.reason().map(str::to_owned),
+            state: state.word(),
+            reason: state.reason().map(str::to_owned),
             block_tokens: self.block_tokens(),
             blocks: known.blocks,
             media_inexact: known.media_inexact.clone(),
@@ -304,7 +305,7 @@ impl Target {
         let exact_changed = self.media_exact.swap(exact, Ordering::Relaxed) != exact;
         let lower_changed = self.lower_tiers.swap(lower, Ordering::Relaxed) != lower;
         let reloaded = self.show_generations(&known.table);
-        let complete = known.state == KvState::Complete;
+        let complete = known.shown() == KvState::Complete;
         let completeness_changed = self.complete.swap(complete, Ordering::Relaxed) != complete;
         self.metrics.complete(complete);
         if size_changed || exact_changed || lower_changed || completeness_changed || reloaded {

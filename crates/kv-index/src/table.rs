@@ -34,6 +34,15 @@ pub struct Applied {
     pub reset: bool,
 }
 
+/// What taking over another block size cost.
+#[derive(Debug, Clone, Copy, Default)]
+struct Resized {
+    /// What was known is forgotten.
+    reset: bool,
+    /// Blocks that turned out not to be full.
+    skipped: u64,
+}
+
 /// Leading blocks of a prompt on one target. Each tier continues where the one before ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TierOverlap {
@@ -45,14 +54,25 @@ pub struct TierOverlap {
     pub storage: usize,
 }
 
+/// How sure the block size is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Size {
+    /// As announced: no event has shown it.
+    Announced,
+    /// All that was stored are single blocks, shorter than announced, that nothing continued: the engine's blocks are finer
+    /// than it says, or these are not full yet. Known again is what was announced, when that comes.
+    Guessed { announced: u32 },
+    /// An event has shown it.
+    Seen,
+}
+
 /// One target's lanes of the index. It does not give them back by itself: see [`Table::close`].
 #[derive(Debug)]
 pub struct Table {
     /// By tier; made when a tier is first used.
     lanes: [Option<Holder>; 3],
     block_tokens: u32,
-    /// Whether an event has shown the block size.
-    seen: bool,
+    size: Size,
     generations: Arc<Generations>,
     /// The latest load of each adapter, by the engine's number for it.
     loads: BTreeMap<Arc<str>, u64>,
@@ -64,7 +84,7 @@ impl Table {
         Self {
             lanes: [None; 3],
             block_tokens,
-            seen: false,
+            size: Size::Announced,
             generations: Arc::default(),
             loads: BTreeMap::new(),
         }
@@ -133,8 +153,16 @@ impl Table {
         }
     }
 
-    /// Forgets every block.
+    /// Whether the events so far leave open how many tokens a block has: what was stored may not be all, or not be full.
+    pub fn guessing(&self) -> bool {
+        matches!(self.size, Size::Guessed { .. })
+    }
+
+    /// Forgets every block, and what was guessed from them.
     pub fn reset(&mut self, index: &Index) {
+        if let Size::Guessed { announced } = self.size {
+            (self.block_tokens, self.size) = (announced, Size::Announced);
+        }
         for (holder, _) in self.holders() {
             index.clear(holder);
         }
@@ -173,30 +201,55 @@ impl Table {
             // A straggler of weights that were replaced since.
             return skipped;
         }
-        let mut reset = false;
-        if size != self.block_tokens {
-            // A block that is not full yet comes again when it is; a lower tier with blocks of its own size cannot
-            // continue what device memory holds.
-            if stored.tier != Tier::Gpu || (size < self.block_tokens && blocks == 1) {
-                return skipped;
-            }
-            reset = self.seen;
-            self.reset(index);
-            self.block_tokens = size;
-        }
-        self.seen = true;
+        let Some(Resized { reset, skipped }) = self.resize(index, stored) else { return skipped };
         let holder = self.lane(index, stored.tier);
         let Some(start) = self.start(index, hasher, holder, stored) else {
-            return Applied { orphaned: blocks as u64, reset, ..Applied::default() };
+            return Applied { orphaned: blocks as u64, skipped, reset, ..Applied::default() };
         };
+        if blocks > 1 || stored.parent.is_some() {
+            self.size = Size::Seen;
+        }
         let chain = chain(hasher, start, stored);
         let names = stored.hashes.iter();
         let named: Vec<Block> =
             chain.iter().zip(names).map(|(&chain, name)| Block { chain, engine: name.0 }).collect();
         match index.store(holder, stored.parent.map(|parent| parent.0), &named) {
-            Ok(()) => Applied { stored: blocks as u64, reset, ..Applied::default() },
-            Err(_) => Applied { orphaned: blocks as u64, reset, ..Applied::default() },
+            Ok(()) => Applied { stored: blocks as u64, skipped, reset, ..Applied::default() },
+            Err(_) => Applied { orphaned: blocks as u64, skipped, reset, ..Applied::default() },
         }
+    }
+
+    /// Takes over the block size of an event. `None` when its blocks are none of this table's.
+    fn resize(&mut self, index: &Index, stored: &StoredBlocks) -> Option<Resized> {
+        let size = stored.block_tokens;
+        if size == self.block_tokens {
+            if !self.guessing() {
+                self.size = Size::Seen;
+            }
+            return Some(Resized::default());
+        }
+        let single = stored.hashes.len() == 1;
+        // A lower tier with blocks of its own size cannot continue what device memory holds, and a block that is not full
+        // yet comes again when it is.
+        if stored.tier != Tier::Gpu || (single && size < self.block_tokens && self.size != Size::Announced) {
+            return None;
+        }
+        let announced = match self.size {
+            Size::Guessed { announced } => announced,
+            Size::Announced | Size::Seen => self.block_tokens,
+        };
+        // What was guessed to be blocks was not full: it comes again, so nothing is lost.
+        let unfilled = if self.guessing() && size > self.block_tokens { self.blocks(index)[0] } else { 0 };
+        let reset = match self.size {
+            Size::Announced => false,
+            Size::Guessed { .. } => size < self.block_tokens,
+            Size::Seen => true,
+        };
+        self.reset(index);
+        self.block_tokens = size;
+        self.size =
+            if single && size < announced && !reset { Size::Guessed { announced } } else { Size::Seen };
+        Some(Resized { reset, skipped: unfilled })
     }
 
     /// Opens the lane of a tier, so that its owner can be known before anything is stored in it. False if it was open.

@@ -6,6 +6,9 @@ use tito_types::KvCounters;
 use super::Clears;
 use crate::metrics::TargetMetrics;
 
+/// Why a table is not complete that holds nothing but blocks shorter than announced.
+const GUESSING: &str = "its events do not show yet how many tokens a block has";
+
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) table: Table,
@@ -69,6 +72,14 @@ impl Known {
             counters: KvCounters::default(),
             blocks: [0; 3],
         }
+    }
+
+    /// How much of the table is known, as readers see it.
+    pub(super) fn shown(&self) -> KvState {
+        if self.state == KvState::Complete && self.table.guessing() {
+            return KvState::Partial(GUESSING.to_owned());
+        }
+        self.state.clone()
     }
 
     /// Something that the feed told is not in the table any more. What made it partial before is still why.

@@ -141,6 +141,37 @@ fn while_something_may_be_missing_blocks_are_kept_and_not_called_complete() {
 }
 
 #[test]
+fn a_table_of_nothing_but_short_blocks_is_not_called_complete() {
+    let bench = Bench::new(ON, 16 << 20);
+    let target = &bench.targets[0];
+    let store = |names: &[u64], tokens: &[u32]| {
+        let stored = StoredBlocks {
+            parent: None,
+            hashes: names.iter().copied().map(EngineHash).collect(),
+            tokens: tokens.to_vec(),
+            block_tokens: (tokens.len() / names.len()) as u32,
+            tier: Tier::Gpu,
+            adapter: None,
+            adapter_id: None,
+            salt: None,
+            extras: Vec::new(),
+        };
+        target.apply(&bench.blocks, KvNews::Events(vec![KvEvent::Stored(stored)]));
+    };
+    target.apply(&bench.blocks, KvNews::Complete);
+    store(&[1], &[1, 2]);
+    let reason = "its events do not show yet how many tokens a block has";
+    let report = target.report();
+    assert_eq!((report.state, report.reason.as_deref(), target.complete()), ("partial", Some(reason), false));
+    store(&[2, 3], &[5, 6, 7, 8]);
+    assert_eq!(
+        (target.report().state, target.complete(), target.report().blocks),
+        ("complete", true, [3, 0, 0])
+    );
+    assert!(bench.metrics().contains("kv_partials_total{worker=\"w\",rank=\"2\"} 0"), "{}", bench.metrics());
+}
+
+#[test]
 fn a_closed_target_leaves_no_blocks_and_its_lanes_serve_others() {
     let bench = Bench::new(ON, 16 << 20);
     bench.store(0, 10, 3);

@@ -148,7 +148,6 @@ fn events_that_contradict_themselves_are_skipped_whole() {
         ("no blocks", stored(None, &[], &[])),
         ("no block size", StoredBlocks { block_tokens: 0, ..sound.clone() }),
         ("extras missing", StoredBlocks { extras: vec![BlockExtras::default()], ..sound.clone() }),
-        ("a partial block", StoredBlocks { block_tokens: 3, ..stored(None, &[1], &prompt[..3]) }),
     ] {
         let applied = bench.apply(&KvEvent::Stored(event));
         assert_eq!((applied.stored, applied.reset), (0, false), "{what}");
@@ -167,6 +166,48 @@ fn another_block_size_starts_over() {
     let coarse = StoredBlocks { block_tokens: 8, ..stored(None, &[4], &prompt[..8]) };
     assert!(bench.apply(&KvEvent::Stored(coarse)).reset);
     assert_eq!((bench.table.block_tokens(), bench.text(&prompt)), (8, [1, 0, 0]));
+}
+
+#[test]
+fn a_single_shorter_block_is_a_guess_until_another_event_decides() {
+    let single = |size: usize, parent, name: u64, from: usize| StoredBlocks {
+        block_tokens: size as u32,
+        ..stored(parent, &[name], &prompt()[from..from + size])
+    };
+    let whole = || stored(None, &[9], &prompt()[..4]);
+    // Events on a fresh table; then block size, leading blocks, blocks, whether it is a guess, and what was counted in all.
+    let check = |what: &str,
+                 events: &[StoredBlocks],
+                 seen: (u32, usize, u64, bool),
+                 counts: (u64, u64, bool)| {
+        let mut bench = Bench::new();
+        let mut sum = Applied::default();
+        for event in events {
+            let applied = bench.apply(&KvEvent::Stored(event.clone()));
+            sum.skipped += applied.skipped;
+            sum.orphaned += applied.orphaned;
+            sum.reset |= applied.reset;
+        }
+        let table = &bench.table;
+        let found =
+            (table.block_tokens(), bench.text(&prompt())[0], table.blocks(&bench.index)[0], table.guessing());
+        assert_eq!((found, (sum.skipped, sum.orphaned, sum.reset)), (seen, counts), "{what}");
+        bench.apply(&KvEvent::Cleared);
+        let size = if seen.3 { SIZE } else { seen.0 };
+        assert_eq!((bench.table.block_tokens(), bench.table.guessing()), (size, false), "{what}, cleared");
+    };
+    let none = (0, 0, false);
+    check("alone", &[single(2, None, 1, 0)], (2, 1, 1, true), none);
+    check("two of a size", &[single(2, None, 1, 0), single(2, None, 2, 5)], (2, 1, 2, true), none);
+    check("continued", &[single(2, None, 1, 0), single(2, Some(1), 2, 2)], (2, 2, 2, false), none);
+    let two = StoredBlocks { block_tokens: 2, ..stored(None, &[3, 4], &prompt()[..4]) };
+    check("two at once", &[single(2, None, 1, 5), two.clone()], (2, 2, 3, false), none);
+    check("an orphan", &[single(2, Some(8), 1, 0)], (2, 0, 0, true), (0, 1, false));
+    check("a full one", &[single(2, None, 1, 0), whole()], (4, 1, 1, false), (1, 0, false));
+    check("a longer one", &[single(2, None, 1, 0), single(3, None, 2, 0)], (3, 1, 1, true), (1, 0, false));
+    check("a shorter one", &[single(3, None, 1, 0), single(2, None, 2, 0)], (3, 1, 1, true), (1, 0, false));
+    check("shorter ones", &[single(3, None, 1, 0), two], (2, 2, 2, false), (0, 0, true));
+    check("after a full one", &[whole(), single(2, None, 1, 0)], (4, 1, 1, false), (1, 0, false));
 }
 
 #[test]
