@@ -44,6 +44,8 @@ pub struct Target {
     block_tokens: AtomicU32,
     complete: AtomicBool,
     media_exact: AtomicBool,
+    media_inexact: AtomicBool,
+    inexact: AtomicBool,
     lower_tiers: AtomicBool,
     emptied: AtomicU64,
 }
@@ -85,7 +87,9 @@ impl Target {
             metrics,
             block_tokens: AtomicU32::new(block_tokens),
             complete: AtomicBool::new(false),
-            media_exact: AtomicBool::new(true),
+            media_exact: AtomicBool::new(false),
+            media_inexact: AtomicBool::new(false),
+            inexact: AtomicBool::new(false),
             lower_tiers: AtomicBool::new(false),
             emptied: AtomicU64::new(0),
         }
@@ -101,9 +105,19 @@ impl Target {
         self.complete.load(Ordering::Relaxed)
     }
 
-    /// Whether its news identify blocks that hold media.
+    /// Whether its news have shown that they identify blocks that hold media. Before that it holds none.
     pub fn media_exact(&self) -> bool {
         self.media_exact.load(Ordering::Relaxed)
+    }
+
+    /// Whether its news cannot identify blocks that hold media.
+    pub fn media_inexact(&self) -> bool {
+        self.media_inexact.load(Ordering::Relaxed)
+    }
+
+    /// Whether its news are no measure of the cached tokens that its engine reports.
+    pub fn inexact(&self) -> bool {
+        self.inexact.load(Ordering::Relaxed)
     }
 
     /// Whether it holds blocks outside device memory.
@@ -192,7 +206,9 @@ impl Target {
             reason: state.reason().map(str::to_owned),
             block_tokens: self.block_tokens(),
             blocks: known.blocks,
+            media: known.media(),
             media_inexact: known.media_inexact.clone(),
+            inexact: known.inexact.clone(),
             counters: known.counters,
         }
     }
@@ -222,11 +238,15 @@ impl Target {
                 known.counters = counters;
             }
             KvNews::MediaInexact(reason) => known.media_inexact = Some(reason),
+            KvNews::Inexact(reason) => known.inexact = Some(reason),
         }
         self.show(blocks, &mut known);
     }
 
     fn book(&self, known: &mut Known, blocks: &Blocks, event: &KvEvent) {
+        if let KvEvent::Stored(stored) = event {
+            known.media_shown |= stored.extras.iter().any(|extras| !extras.media.is_empty());
+        }
         match event {
             KvEvent::Stored(stored) if known.clears.owing() => {
                 self.metrics.applied(&Applied { skipped: stored.hashes.len() as u64, ..Applied::default() });
@@ -299,16 +319,18 @@ impl Target {
         let held = known.table.blocks(blocks.index());
         known.blocks = held;
         self.metrics.blocks(held);
-        let (size, exact) = (known.table.block_tokens(), known.media_inexact.is_none());
+        let (size, media_inexact) = (known.table.block_tokens(), known.media_inexact.is_some());
         let lower = held[1..].iter().any(|&count| count > 0);
         let size_changed = self.block_tokens.swap(size, Ordering::Relaxed) != size;
-        let exact_changed = self.media_exact.swap(exact, Ordering::Relaxed) != exact;
+        self.media_exact.store(known.media_shown && !media_inexact, Ordering::Relaxed);
+        let media_changed = self.media_inexact.swap(media_inexact, Ordering::Relaxed) != media_inexact;
+        self.inexact.store(known.inexact.is_some(), Ordering::Relaxed);
         let lower_changed = self.lower_tiers.swap(lower, Ordering::Relaxed) != lower;
         let reloaded = self.show_generations(&known.table);
         let complete = known.shown() == KvState::Complete;
         let completeness_changed = self.complete.swap(complete, Ordering::Relaxed) != complete;
         self.metrics.complete(complete);
-        if size_changed || exact_changed || lower_changed || completeness_changed || reloaded {
+        if size_changed || media_changed || lower_changed || completeness_changed || reloaded {
             blocks.reshaped();
         }
     }

@@ -44,6 +44,7 @@ struct Engine<'a> {
     adapters: Vec<Adapter<'a>>,
     multimodal: bool,
     pixels: Option<&'a str>,
+    kv_replay: Option<bool>,
     data_parallel_size: u32,
 }
 
@@ -78,7 +79,9 @@ struct Index<'a> {
     reason: Option<&'a str>,
     block_tokens: u32,
     blocks: Blocks,
+    media: &'a str,
     media_inexact: Option<&'a str>,
+    inexact: Option<&'a str>,
     counters: Counters,
 }
 
@@ -148,8 +151,16 @@ impl<'a> From<&'a WorkerReport> for Worker<'a> {
 
 impl<'a> From<&'a EngineReport> for Engine<'a> {
     fn from(report: &'a EngineReport) -> Self {
-        let EngineReport { version, instance, models, adapters, multimodal, pixels, data_parallel_size } =
-            report;
+        let EngineReport {
+            version,
+            instance,
+            models,
+            adapters,
+            multimodal,
+            pixels,
+            kv_replay,
+            data_parallel_size,
+        } = report;
         Self {
             version,
             instance,
@@ -157,6 +168,7 @@ impl<'a> From<&'a EngineReport> for Engine<'a> {
             adapters: adapters.iter().map(Adapter::from).collect(),
             multimodal: *multimodal,
             pixels: pixels.map(Pixels::word),
+            kv_replay: *kv_replay,
             data_parallel_size: *data_parallel_size,
         }
     }
@@ -191,14 +203,17 @@ impl From<LoadReport> for Load {
 
 impl<'a> From<&'a IndexReport> for Index<'a> {
     fn from(report: &'a IndexReport) -> Self {
-        let IndexReport { state, reason, block_tokens, blocks, media_inexact, counters } = report;
+        let IndexReport { state, reason, block_tokens, blocks, media, media_inexact, inexact, counters } =
+            report;
         let [gpu, cpu, storage] = *blocks;
         Self {
             state,
             reason: reason.as_deref(),
             block_tokens: *block_tokens,
             blocks: Blocks { gpu, cpu, storage },
+            media,
             media_inexact: media_inexact.as_deref(),
+            inexact: inexact.as_deref(),
             counters: Counters::from(*counters),
         }
     }

@@ -70,7 +70,7 @@ impl Drop for Booking {
     }
 }
 
-/// The cached tokens that an engine should report whose whole block table we know.
+/// The cached tokens that an engine should report whose whole block table we know, and all that decides about hits in it.
 pub(crate) fn expected(
     wish: &Wish,
     choice: &Choice,
@@ -78,7 +78,7 @@ pub(crate) fn expected(
     request: &GenerateRequest,
 ) -> Option<u32> {
     // Several continuations find what the first of them has just computed.
-    if !target.complete() || wish.held.token_only || request.n > 1 {
+    if !target.complete() || target.inexact() || wish.held.token_only || request.n > 1 {
         return None;
     }
     // vLLM 0.32 does not read its cache for these.

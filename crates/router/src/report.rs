@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use tito_fleet::{Target, TargetId, Worker};
 use tito_policy::Load;
 use tito_types::{
-    CandidateReport, EngineInfo, EngineReport, GenerateRequest, LoadReport, RouteReport, TargetReport,
-    WorkerReport,
+    CandidateReport, EngineInfo, EngineReport, GenerateRequest, KvSupport, LoadReport, RouteReport,
+    TargetReport, WorkerReport,
 };
 
 use crate::Route;
@@ -85,6 +85,10 @@ fn engine_report(info: &EngineInfo, worker: &Worker) -> EngineReport {
         adapters: worker.adapters.to_vec(),
         multimodal: info.identity.model.multimodal,
         pixels: info.pixels,
+        kv_replay: match info.kv_events {
+            KvSupport::On { replay } => Some(replay),
+            KvSupport::Off(_) => None,
+        },
         data_parallel_size: info.identity.parallelism.data,
     }
 }

@@ -174,7 +174,7 @@ impl Place {
 impl Shape {
     fn add(&mut self, Place { target, generations, .. }: &Place) {
         self.block_tokens.insert(target.block_tokens());
-        self.media_inexact |= !target.media_exact();
+        self.media_inexact |= target.media_inexact();
         self.targets += 1;
         self.first.insert(generations.base());
         for (name, generation) in generations.reloaded() {

@@ -99,6 +99,9 @@ pub enum KvNews {
     Counters(KvCounters),
     /// The events cannot identify media blocks on this rank, and why.
     MediaInexact(String),
+    /// The events do not say all that decides what the engine finds cached on this rank, and why: they are no measure of
+    /// what it reports.
+    Inexact(String),
 }
 
 /// What a feed has counted since the connection was made.

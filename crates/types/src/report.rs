@@ -30,6 +30,8 @@ pub struct EngineReport {
     pub multimodal: bool,
     /// What it expects inside media features, where the operator stated it.
     pub pixels: Option<Pixels>,
+    /// Whether missed KV events can be asked for again, on every rank; absent where it publishes none.
+    pub kv_replay: Option<bool>,
     /// Data-parallel ranks of the whole deployment.
     pub data_parallel_size: u32,
 }
@@ -75,8 +77,12 @@ pub struct IndexReport {
     pub block_tokens: u32,
     /// Blocks in device memory, host memory and storage.
     pub blocks: [u64; 3],
+    /// `exact` once an event named media with their offsets, `unproven` before, `inexact` when the events cannot, or `off`.
+    pub media: &'static str,
     /// Why media requests are matched only up to their first image, video or audio; absent when they match exactly.
     pub media_inexact: Option<String>,
+    /// Why the cached tokens that the engine reports are not compared with what its events say; absent when they are.
+    pub inexact: Option<String>,
     /// What the feed has counted.
     pub counters: KvCounters,
 }

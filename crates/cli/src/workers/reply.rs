@@ -19,6 +19,10 @@ pub(super) struct Worker {
 #[derive(Debug, Deserialize)]
 pub(super) struct Engine {
     pub(super) models: Vec<String>,
+    #[serde(default)]
+    pub(super) pixels: Option<String>,
+    #[serde(default)]
+    pub(super) kv_replay: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -46,6 +50,8 @@ pub(super) struct Index {
     pub(super) reason: Option<String>,
     pub(super) blocks: Blocks,
     pub(super) media_inexact: Option<String>,
+    #[serde(default)]
+    pub(super) inexact: Option<String>,
     pub(super) counters: Counters,
 }
 

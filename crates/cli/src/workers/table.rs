@@ -1,4 +1,4 @@
-//! The table, one line per target, and below it why things are as they are.
+//! The table, one line per target, and below it why things are as they are, and what an engine expects or cannot do.
 
 use std::fmt::Write as _;
 
@@ -109,9 +109,16 @@ fn others(load: &Load) -> String {
 }
 
 fn reasons(worker: &Worker) -> Vec<String> {
-    let Worker { id, state, reason, targets, .. } = worker;
+    let Worker { id, state, reason, engine, targets } = worker;
     let mut reasons = Vec::new();
     reasons.extend(reason.as_ref().map(|reason| format!("{id} is {state}: {reason}")));
+    if let Some(engine) = engine {
+        let pixels = engine.pixels.as_ref();
+        reasons.extend(pixels.map(|pixels| format!("{id} takes {pixels} pixels, as --engine says")));
+        if engine.kv_replay == Some(false) {
+            reasons.push(format!("{id} cannot replay its KV events: what is known is lost with every gap"));
+        }
+    }
     for Target { rank, others_unknown, index, .. } in targets {
         let unknown = others_unknown.as_ref();
         reasons.extend(
@@ -122,6 +129,10 @@ fn reasons(worker: &Worker) -> Vec<String> {
         let media = index.media_inexact.as_ref();
         reasons.extend(
             media.map(|why| format!("{id} rank {rank}: media are matched up to the first item only: {why}")),
+        );
+        let inexact = index.inexact.as_ref();
+        reasons.extend(
+            inexact.map(|why| format!("{id} rank {rank}: its cached tokens are not compared: {why}")),
         );
     }
     reasons.into_iter().map(|reason| plain(&reason)).collect()

@@ -1,13 +1,13 @@
 use super::*;
 
 const WORKERS: &str = r#"{"workers":[
-    {"id":"10.0.0.5:50051","state":"ready","reason":null,"engine":{"models":["m","alias"],"new":1},"targets":[
+    {"id":"10.0.0.5:50051","state":"ready","reason":null,"engine":{"models":["m","alias"],"new":1,"pixels":"raw","kv_replay":false},"targets":[
         {"rank":0,"capacity_tokens":4096,"load":{"in_flight":2,"prefill_tokens":300,"decode_tokens":70},
          "index":{"state":"complete","reason":null,"block_tokens":16,"blocks":{"gpu":1024,"cpu":0,"storage":0},
                   "media_inexact":null,"counters":{"gaps":0}}},
         {"rank":1,"capacity_tokens":4096,"load":{"in_flight":0,"prefill_tokens":0,"decode_tokens":0},
          "index":{"state":"partial","reason":"batch 7\u001b[2J is missing","block_tokens":16,
-                  "blocks":{"gpu":10,"cpu":4,"storage":1},"media_inexact":"no offsets","counters":{"gaps":1}}}]},
+                  "blocks":{"gpu":10,"cpu":4,"storage":1},"media_inexact":"no offsets","inexact":"a\u0007 window","counters":{"gaps":1}}}]},
     {"id":"10.0.0.6:50051","state":"unreachable","reason":"Connection refused","engine":null,"targets":[]}]}"#;
 
 #[test]
@@ -19,8 +19,11 @@ WORKER          RANK  STATE        MODEL  IN-FLIGHT  PREFILL  DECODE  INDEX     
 10.0.0.5:50051     1  ready        m              0        0       0  partial   10+4+1     1
 10.0.0.6:50051     -  unreachable  -              -        -       -  -              -     -
 
+10.0.0.5:50051 takes raw pixels, as --engine says
+10.0.0.5:50051 cannot replay its KV events: what is known is lost with every gap
 10.0.0.5:50051 rank 1: index partial: batch 7?[2J is missing
 10.0.0.5:50051 rank 1: media are matched up to the first item only: no offsets
+10.0.0.5:50051 rank 1: its cached tokens are not compared: a? window
 10.0.0.6:50051 is unreachable: Connection refused
 ";
     assert_eq!(table::render(&listed.workers), expected);

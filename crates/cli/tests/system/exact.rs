@@ -177,6 +177,9 @@ async fn distinct_images_and_salts_are_distinct_prefixes_and_repeats_return_to_t
         assert_eq!(&told.worker, home, "image {image}, salt {salt:?} returns");
         assert_eq!((told.overlap, cached(&reply)), (full, full), "image {image}, salt {salt:?}");
     }
+    let known = serve.get("/workers").send().await.json();
+    let known: Vec<&Value> = targets(&known).map(|target| &target["index"]).collect();
+    assert!(known.iter().all(|index| index["media"] == "exact" && index["inexact"].is_null()), "{known:?}");
     let metrics = serve.get("/metrics").send().await;
     let metrics = metrics.text();
     assert!(metrics.contains("tito_router_cache_reports_total{result=\"equal\"} 8"), "{metrics}");

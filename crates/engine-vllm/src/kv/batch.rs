@@ -7,6 +7,7 @@
 //! **Groups.** A hybrid model publishes a block once per KV cache group, under one hash, and only groups of full
 //! attention hold whole prefixes. The first of those that stores feeds the table and the others are left out, so that
 //! what a second group drops is not taken from the first; vLLM stores groups in rising order, so it is the lowest.
+//! A hit needs the other groups too, so a rank that has any is not a measure of what its engine reports.
 //! Groups are allocated together; that one full group has a block and another has lost it is possible and not seen here.
 //!
 //! **Lower tiers.** A connector that only says "this hash is now on the CPU" (no tokens, block size 0) names no content
@@ -18,6 +19,9 @@ use tito_types::{EngineHash, KvEvent, StoredBlocks, Tier, TokenId};
 
 use crate::kv::extras::{self, Extras};
 use crate::kv::msgpack::{Kind, Malformed, Reader};
+
+const UNTOLD: &str = "its events have no extra keys, so they tell neither salts nor media";
+const GROUPS: &str = "it has KV cache groups besides full attention, which a hit needs as well";
 
 /// What one batch holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -32,6 +36,8 @@ pub(crate) struct Batch {
     /// begins after it.
     pub damaged: bool,
     /// Media of some block cannot be identified, and why.
+    pub media_inexact: Option<&'static str>,
+    /// More decides about hits on the engine than its events say, and why.
     pub inexact: Option<&'static str>,
 }
 
@@ -79,7 +85,11 @@ impl Batch {
         // Older releases told an adapter by its number only, which names no content.
         let unnamed = adapter.is_none() && fields.reader(Field::LoraId).is_some();
         let block_tokens = fields.required(Field::BlockSize)?.u32()?;
-        if !fields.holds_prefixes()? || unnamed || block_tokens == 0 {
+        if !fields.holds_prefixes()? {
+            self.inexact = self.inexact.or(Some(GROUPS));
+            return Ok(None);
+        }
+        if unnamed || block_tokens == 0 {
             return Ok(None);
         }
         let hashes = hashes(fields.required(Field::BlockHashes)?)?;
@@ -90,9 +100,11 @@ impl Batch {
         let parent = fields.reader(Field::Parent).map(|mut parent| hash(&mut parent)).transpose()?;
         let keys = fields.reader(Field::ExtraKeys);
         let Extras { salt, blocks: extras, inexact } =
-            extras::read(keys, hashes.len(), adapter, parent.is_none())?;
+            extras::read(keys, hashes.len(), adapter, parent.is_none(), fields.positional.is_some())?;
         let group = fields.group()?;
-        self.inexact = self.inexact.or(inexact);
+        let untold = fields.untold(Field::ExtraKeys).then_some(UNTOLD);
+        self.media_inexact = self.media_inexact.or(untold).or(inexact);
+        self.inexact = self.inexact.or(untold);
         if hashes.is_empty() {
             return Ok(None);
         }
@@ -194,17 +206,20 @@ const REMOVED: &[Field] = &[Field::BlockHashes, Field::Medium, Field::GroupIdx];
 struct Fields<'a> {
     tag: &'a str,
     values: [Option<Reader<'a>>; FIELDS],
+    /// How many fields the event has if it is an array.
+    positional: Option<usize>,
 }
 
 impl<'a> Fields<'a> {
     fn read(event: &mut Reader<'a>) -> Result<Self, Malformed> {
-        let mut fields = Self { tag: "", values: [None; FIELDS] };
+        let mut fields = Self { tag: "", values: [None; FIELDS], positional: None };
         if event.kind() == Some(Kind::Array) {
             let length = event.array()?;
             if length == 0 {
                 return Err(Malformed);
             }
             fields.tag = event.str()?;
+            fields.positional = Some(length - 1);
             let order = if fields.tag == "BlockRemoved" { REMOVED } else { STORED };
             for field in order.iter().take(length - 1) {
                 fields.set(*field, event.value()?);
@@ -231,6 +246,12 @@ impl<'a> Fields<'a> {
 
     fn reader(&self, field: Field) -> Option<Reader<'a>> {
         self.values[field as usize]
+    }
+
+    /// Whether the event of a stored block comes from a release that did not know the field. A map leaves out what is nil.
+    fn untold(&self, field: Field) -> bool {
+        let place = STORED.iter().position(|known| *known as usize == field as usize);
+        self.positional.zip(place).is_some_and(|(fields, place)| fields <= place)
     }
 
     fn required(&self, field: Field) -> Result<Reader<'a>, Malformed> {

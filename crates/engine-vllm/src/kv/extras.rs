@@ -8,6 +8,8 @@ use tito_types::{BlockExtras, MediaInBlock};
 use crate::kv::msgpack::{Kind, Malformed, Reader};
 
 const UNTAGGED: &str = "extra keys hold strings that tell no media offset";
+const AMBIGUOUS: &str =
+    "a string alone in the keys of a first block may be a salt or a media item without its offset";
 const UNKNOWN: &str = "extra keys have an unknown shape";
 
 /// What tells the blocks of one event apart beyond their tokens.
@@ -20,12 +22,15 @@ pub(crate) struct Extras {
     pub inexact: Option<&'static str>,
 }
 
-/// Reads the keys of `blocks` blocks; `starts` when the first one begins a sequence.
+/// Reads the keys of `blocks` blocks; `starts` when the first one begins a sequence. Releases that wrote `positional` events
+/// named media by a bare identifier at times (0.18), which alone in a first block looks like a salt; it is read as one, so
+/// that no prompt with media matches it.
 pub(crate) fn read(
     list: Option<Reader<'_>>,
     blocks: usize,
     adapter: Option<&str>,
     starts: bool,
+    positional: bool,
 ) -> Result<Extras, Malformed> {
     let mut found = Extras::default();
     let Some(mut list) = list else { return Ok(found) };
@@ -40,7 +45,10 @@ pub(crate) fn read(
         let mut extras = BlockExtras { media: keys.media, opaque: keys.opaque };
         match (&keys.strings[..], at == 0 && starts) {
             ([], _) => {}
-            ([salt], true) => found.salt = Some(*salt).filter(|salt| !salt.is_empty()).map(Arc::from),
+            ([salt], true) => {
+                found.salt = Some(*salt).filter(|salt| !salt.is_empty()).map(Arc::from);
+                found.inexact = (positional && found.salt.is_some()).then_some(AMBIGUOUS);
+            }
             (strings, _) => {
                 extras.opaque.extend(strings.iter().map(|string| string.as_bytes().to_vec()));
                 found.inexact = Some(UNTAGGED);

@@ -46,6 +46,7 @@ pub(crate) struct Rank {
     unreadable: u64,
     skipped: u64,
     told: KvCounters,
+    media_inexact_told: bool,
     inexact_told: bool,
 }
 
@@ -91,6 +92,7 @@ impl Rank {
             unreadable: 0,
             skipped: 0,
             told: KvCounters::default(),
+            media_inexact_told: false,
             inexact_told: false,
         }
     }
@@ -275,9 +277,13 @@ impl Rank {
                 // A damaged batch is counted by the cursor, for the event that damaged it.
                 self.unreadable += batch.unreadable.saturating_sub(u64::from(batch.damaged));
                 self.skipped += batch.skipped;
+                if let Some(reason) = batch.media_inexact.filter(|_| !self.media_inexact_told) {
+                    self.media_inexact_told = true;
+                    self.news.push_back(KvNews::MediaInexact(reason.to_owned()));
+                }
                 if let Some(reason) = batch.inexact.filter(|_| !self.inexact_told) {
                     self.inexact_told = true;
-                    self.news.push_back(KvNews::MediaInexact(reason.to_owned()));
+                    self.news.push_back(KvNews::Inexact(reason.to_owned()));
                 }
                 let cleared = batch.cleared();
                 (Some(batch.events), batch.damaged, cleared)

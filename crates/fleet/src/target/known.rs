@@ -18,7 +18,12 @@ pub(super) struct Known {
     pub(super) proven: bool,
     /// What was lost here of what the feed told, since the table was last known to be empty.
     pub(super) lost: Option<String>,
+    /// Whether an event named media with their offsets.
+    pub(super) media_shown: bool,
+    /// Why its events cannot tell media apart.
     pub(super) media_inexact: Option<String>,
+    /// Why its events are no measure of what the engine reports as cached.
+    pub(super) inexact: Option<String>,
     pub(super) counters: KvCounters,
     /// In device memory, host memory and storage.
     pub(super) blocks: [u64; 3],
@@ -68,7 +73,9 @@ impl Known {
             clears: Clears::default(),
             proven: false,
             lost: None,
+            media_shown: false,
             media_inexact: None,
+            inexact: None,
             counters: KvCounters::default(),
             blocks: [0; 3],
         }
@@ -80,6 +87,16 @@ impl Known {
             return KvState::Partial(GUESSING.to_owned());
         }
         self.state.clone()
+    }
+
+    /// Whether its events identify media: in a word, as readers see it.
+    pub(super) fn media(&self) -> &'static str {
+        match (&self.state, &self.media_inexact, self.media_shown) {
+            (KvState::Off(_), ..) => "off",
+            (_, Some(_), _) => "inexact",
+            (_, None, true) => "exact",
+            (_, None, false) => "unproven",
+        }
     }
 
     /// Something that the feed told is not in the table any more. What made it partial before is still why.

@@ -172,6 +172,49 @@ fn a_table_of_nothing_but_short_blocks_is_not_called_complete() {
 }
 
 #[test]
+fn media_are_called_exact_once_an_event_named_some_and_never_where_events_cannot() {
+    let bench = Bench::new(ON, 16 << 20);
+    let [target, other] = &bench.targets[..] else { panic!("two ranks") };
+    let seen = |target: &Target| (target.report().media, target.media_exact(), target.media_inexact());
+    bench.store(0, 10, 3);
+    assert_eq!(seen(target), ("unproven", false, false), "text says nothing of media");
+    let media = vec![tito_types::MediaInBlock { identifier: "x".into(), offset: 1 }];
+    let pictured = || {
+        KvNews::Events(vec![KvEvent::Stored(StoredBlocks {
+            parent: None,
+            hashes: vec![EngineHash(77)],
+            tokens: vec![1, 2, 3, 4],
+            block_tokens: 4,
+            tier: Tier::Gpu,
+            adapter: None,
+            adapter_id: None,
+            salt: None,
+            extras: vec![tito_types::BlockExtras { media: media.clone(), opaque: Vec::new() }],
+        })])
+    };
+    target.apply(&bench.blocks, pictured());
+    assert_eq!(seen(target), ("exact", true, false));
+    target.apply(&bench.blocks, KvNews::Partial("a gap".into()));
+    assert_eq!(seen(target), ("exact", true, false), "what an engine can tell is not lost with its blocks");
+    other.apply(&bench.blocks, KvNews::MediaInexact("no offsets".into()));
+    other.apply(&bench.blocks, pictured());
+    assert_eq!(seen(other), ("inexact", false, true));
+    let off = Bench::new(KvSupport::Off("it publishes none".into()), 16 << 20);
+    assert_eq!(seen(&off.targets[0]), ("off", false, false));
+}
+
+#[test]
+fn a_rank_whose_events_are_no_measure_says_why_and_stays_complete() {
+    let bench = Bench::new(ON, 16 << 20);
+    let target = &bench.targets[0];
+    target.apply(&bench.blocks, KvNews::Complete);
+    assert_eq!((target.inexact(), target.report().inexact), (false, None));
+    target.apply(&bench.blocks, KvNews::Inexact("a window".into()));
+    assert_eq!((target.inexact(), target.report().inexact.as_deref()), (true, Some("a window")));
+    assert!(target.complete());
+}
+
+#[test]
 fn a_closed_target_leaves_no_blocks_and_its_lanes_serve_others() {
     let bench = Bench::new(ON, 16 << 20);
     bench.store(0, 10, 3);

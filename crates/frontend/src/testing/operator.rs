@@ -19,7 +19,9 @@ impl Operator for ToyOperator {
             reason: Some("it publishes no events".to_owned()),
             block_tokens: 16,
             blocks: [0; 3],
+            media: "unproven",
             media_inexact: None,
+            inexact: None,
             counters: KvCounters::default(),
         };
         let target = TargetReport {

@@ -2,6 +2,7 @@ use super::batches::{HELD_BATCHES_MAX, HELD_BYTES_MAX};
 use super::{Action, Batch, Cursor, Doubt, LATE_BATCHES_MAX};
 
 mod model;
+mod proof;
 
 /// `5a` is batch 5 of process a, `!` marks it damaged, `*` cleared.
 fn batch(word: &str) -> Batch<String> {
@@ -203,28 +204,6 @@ fn a_known_number_with_other_content_is_a_restart() {
 }
 
 #[test]
-fn a_table_is_whole_again_only_when_nothing_more_is_asked_for() {
-    check(
-        "end          => complete
-         live 0a      => 0a
-         live 2a      => unproven ask>=0
-         replay 0a 1a => 1a
-         live 4a      =>
-         end          => 2a ask>=2
-         replay 2a 3a => 3a
-         end          => 4a complete",
-    );
-    check(
-        "replay 7a    => forgotten<7 7a
-         end          =>
-         interrupted  =>
-         resubscribed => ask>=7
-         replay 7a    =>
-         end          =>",
-    );
-}
-
-#[test]
 fn a_restarted_engine_that_is_already_past_our_number_is_found_by_its_digest() {
     check(
         "end             => complete
@@ -246,26 +225,6 @@ fn a_restarted_engine_that_is_still_behind_us_is_found_when_the_subscription_was
          end          => restarted ask>=0
          replay 0b    => 0b
          end          => complete",
-    );
-}
-
-#[test]
-fn an_interruption_without_restart_changes_nothing() {
-    check(
-        "end          => complete
-         live 0a 1a   => 0a 1a
-         interrupted  => unproven
-         resubscribed => ask>=1
-         replay 1a 2a => 2a
-         live 2a 3a   =>
-         end          => 3a complete",
-    );
-    check(
-        "end          => complete
-         live 0a 1a   => 0a 1a
-         resubscribed => unproven ask>=1
-         fail         => unanswered
-         live 2a      => 2a",
     );
 }
 

@@ -55,7 +55,8 @@ async fn news(feed: &mut KvFeed) -> String {
             KvNews::Partial(why) => return format!("partial: {why}"),
             KvNews::Unproven => return "unproven".to_owned(),
             KvNews::Complete => return "complete".to_owned(),
-            KvNews::MediaInexact(why) => return format!("inexact: {why}"),
+            KvNews::MediaInexact(why) => return format!("media inexact: {why}"),
+            KvNews::Inexact(why) => return format!("inexact: {why}"),
         }
     }
 }

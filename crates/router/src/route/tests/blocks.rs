@@ -146,6 +146,19 @@ async fn what_the_engine_found_is_compared_with_what_was_known_of_it() {
     let metrics = bench.metrics();
     assert!(metrics.contains("cache_reports_total{result=\"more_cached\"} 1"), "{metrics}");
     assert!(metrics.contains("cache_reports_total{result=\"equal\"} 2"), "{metrics}");
+    for news in [KvNews::Unproven, KvNews::Inexact("a window".into())] {
+        bench.target(0, 0).apply(&bench.blocks, KvNews::Complete);
+        bench.target(0, 0).apply(&bench.blocks, news);
+        run().await;
+        assert_eq!(reports(&bench.metrics()), reports(&metrics), "nor when the events are no measure");
+    }
+    let told = &bench.route.workers()[0];
+    assert_eq!(told.engine.as_ref().and_then(|engine| engine.kv_replay), Some(true));
+}
+
+/// What was compared so far.
+fn reports(metrics: &str) -> Vec<&str> {
+    metrics.lines().filter(|line| line.contains("cache_reports_total{")).collect()
 }
 
 #[tokio::test]
