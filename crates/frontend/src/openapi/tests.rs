@@ -4,6 +4,8 @@ use serde_json::Value;
 
 use super::DOCUMENT;
 use crate::route::{BUILT_IN, CONTROL, Route};
+use crate::testing::engines::quick;
+use crate::testing::{get, json_of, post, setup};
 
 const GENERATE: &str = include_str!("../../../../docs/generate.md");
 const COMPLETIONS: &str = include_str!("../../../../docs/completions.md");
@@ -94,5 +96,55 @@ fn every_field_that_takes_effect_is_described() {
         for (path, _) in rows {
             assert!(lookup(&document, schema, path).is_some(), "{path} is missing from {schema}");
         }
+    }
+}
+
+/// Holds a reply against a schema, as far as members go: all that it has are described, all that are required are there.
+fn hold(document: &Value, schema: &Value, reply: &Value, path: &str) {
+    if let Some(reference) = schema["$ref"].as_str() {
+        let schema = document.pointer(reference.trim_start_matches('#')).expect("it leads somewhere");
+        return hold(document, schema, reply, path);
+    }
+    if let Some(either) = schema["oneOf"].as_array() {
+        return either.iter().filter(|one| one["$ref"].is_string()).for_each(|one| {
+            if !reply.is_null() {
+                hold(document, one, reply, path);
+            }
+        });
+    }
+    match reply {
+        Value::Object(members) => {
+            for (name, member) in members {
+                let described = schema["properties"].get(name).or_else(|| schema.get("additionalProperties"));
+                hold(
+                    document,
+                    described.unwrap_or_else(|| panic!("{path}.{name} is not described")),
+                    member,
+                    name,
+                );
+            }
+            for name in schema["required"].as_array().into_iter().flatten() {
+                assert!(members.contains_key(name.as_str().unwrap()), "{path}.{name} is required");
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| hold(document, &schema["items"], item, path)),
+        _ => {
+            let types = [&schema["type"], &schema["enum"], &schema["const"]];
+            assert!(types.iter().any(|described| !described.is_null()), "{path} is described as something");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_operators_are_told_is_described_member_by_member() {
+    let (document, setup) = (document(), setup(quick()).await);
+    let prompts = r#"{"prompts":[[1,2],[3]]}"#;
+    for (schema, request) in [
+        ("Workers", get("/workers")),
+        ("Routes", post("/debug/route", prompts.to_owned())),
+        ("Models", get("/v1/models")),
+    ] {
+        let reply = json_of(setup.ask(request).await).await;
+        hold(&document, &document["components"]["schemas"][schema], &reply, schema);
     }
 }

@@ -3,8 +3,8 @@ use std::future::ready;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tito_types::{
-    CandidateReport, ClearReport, EngineError, GenerateRequest, IndexReport, KvCounters, LoadReport,
-    RouteReport, TargetReport, WorkerId, WorkerReport,
+    Adapter, CandidateReport, ClearReport, EngineError, EngineReport, GenerateRequest, IndexReport,
+    KvCounters, LoadReport, RouteReport, TargetReport, WorkerId, WorkerReport,
 };
 
 use crate::Operator;
@@ -19,7 +19,7 @@ impl Operator for ToyOperator {
             reason: Some("it publishes no events".to_owned()),
             block_tokens: 16,
             blocks: [0; 3],
-            media: "unproven",
+            media: "off",
             media_inexact: None,
             inexact: None,
             counters: KvCounters::default(),
@@ -31,11 +31,21 @@ impl Operator for ToyOperator {
             others_unknown: None,
             index,
         };
+        let engine = EngineReport {
+            version: "0.32.0".to_owned(),
+            instance: "i".to_owned(),
+            models: vec!["m".to_owned()],
+            adapters: vec![Adapter { name: "a".into(), id: 1, source: "/a".into() }],
+            multimodal: false,
+            pixels: None,
+            kv_replay: None,
+            data_parallel_size: 1,
+        };
         vec![WorkerReport {
             id: WorkerId::new("w"),
             state: "ready",
             reason: None,
-            engine: None,
+            engine: Some(engine),
             targets: vec![target],
         }]
     }
