@@ -44,6 +44,8 @@ pub(crate) struct Rank {
     news: VecDeque<KvNews>,
     /// Events and messages that the cursor does not count.
     unreadable: u64,
+    /// Whether the log tells of any of those, or of a batch; the counters tell the rest.
+    unreadable_logged: bool,
     skipped: u64,
     told: KvCounters,
     media_inexact_told: bool,
@@ -90,6 +92,7 @@ impl Rank {
             groups: Groups::default(),
             news: VecDeque::new(),
             unreadable: 0,
+            unreadable_logged: false,
             skipped: 0,
             told: KvCounters::default(),
             media_inexact_told: false,
@@ -333,6 +336,11 @@ impl Rank {
         let mut counters = self.cursor.as_ref().map(Cursor::counters).unwrap_or_default();
         counters.unreadable += self.unreadable;
         counters.skipped += self.skipped;
+        if counters.unreadable > 0 && !self.unreadable_logged {
+            self.unreadable_logged = true;
+            warn!(worker = %self.worker, rank = self.number,
+                "KV events that cannot be read are dropped; from here on they are only counted");
+        }
         if counters != self.told {
             self.told = counters;
             self.news.push_back(KvNews::Counters(counters));

@@ -1,5 +1,7 @@
 mod publisher;
 
+use std::sync::{Arc, Mutex};
+
 use futures_util::StreamExt;
 use serde_json::json;
 use tito_engine::KvFeed;
@@ -20,6 +22,20 @@ fn timing() -> Timing {
         replay: Duration::from_secs(10),
         reconnect: (Duration::from_millis(5), Duration::from_millis(20)),
         unsubscribed: Duration::from_millis(200),
+    }
+}
+
+/// What is logged.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -182,6 +198,10 @@ async fn what_cannot_be_read_costs_the_rank_its_history_and_never_the_feed() {
     let mut publisher = Publisher::start(Layout::Topic).await;
     let mut feed = feed(publisher.source());
     expect(&mut feed, &["complete"]).await;
+    let lines = Lines::default();
+    let capture = lines.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || capture.clone()).finish();
+    let _capturing = tracing::subscriber::set_default(subscriber);
     publisher.publish(stored(1)).await;
     publisher.publish(Bytes::from_static(b"\xc1garbage")).await;
     publisher.raw(&[b"kv", &[1, 2, 3], b"x"]).await;
@@ -190,6 +210,10 @@ async fn what_cannot_be_read_costs_the_rank_its_history_and_never_the_feed() {
     let counters = counted(&mut feed, |counters| counters.batches == 3).await;
     // The one that the engine keeps broken is read twice: live, and when it is asked for.
     assert_eq!(counters.unreadable, 3, "{counters:?}");
+    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let told: Vec<&str> = text.lines().filter(|line| line.contains("cannot be read")).collect();
+    let [line] = told[..] else { panic!("once, not {told:?}") };
+    assert!(line.contains(" WARN ") && line.ends_with("worker=w rank=0"), "{line}");
 }
 
 #[tokio::test]
