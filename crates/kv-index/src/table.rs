@@ -209,7 +209,10 @@ impl Table {
         if blocks > 1 || stored.parent.is_some() {
             self.size = Size::Seen;
         }
-        let chain = chain(hasher, start, stored);
+        let chain = match stored.tier {
+            Tier::Gpu => chain(hasher, start, stored),
+            Tier::Cpu | Tier::Storage => chain_below(index, holder, hasher, start, stored),
+        };
         let names = stored.hashes.iter();
         let named: Vec<Block> =
             chain.iter().zip(names).map(|(&chain, name)| Block { chain, engine: name.0 }).collect();
@@ -287,6 +290,29 @@ fn chain(hasher: &Hasher, start: u64, stored: &StoredBlocks) -> Vec<u64> {
     let mut parent = start;
     for (tokens, extras) in stored.tokens.chunks_exact(size).zip(&stored.extras) {
         parent = hasher.block(parent, tokens, extras);
+        chain.push(parent);
+    }
+    chain
+}
+
+/// The same for a lower tier, whose events leave out salts and media (vLLM 0.32): as long as the engine's names are known,
+/// each block is what they stand for, so a name is never given to other content.
+fn chain_below(
+    index: &Index,
+    holder: Holder,
+    hasher: &Hasher,
+    start: u64,
+    stored: &StoredBlocks,
+) -> Vec<u64> {
+    let plain = BlockExtras::default();
+    let mut chain = Vec::with_capacity(stored.hashes.len());
+    let (mut parent, mut named) = (start, true);
+    let blocks = stored.tokens.chunks_exact(stored.block_tokens as usize).zip(&stored.hashes);
+    for (at, (tokens, name)) in blocks.enumerate() {
+        let known = if named { index.chain_of(holder, name.0) } else { None };
+        named = known.is_some();
+        let extras = stored.extras.get(at).unwrap_or(&plain);
+        parent = known.unwrap_or_else(|| hasher.block(parent, tokens, extras));
         chain.push(parent);
     }
     chain

@@ -11,7 +11,7 @@
 //! Groups are allocated together; that one full group has a block and another has lost it is possible and not seen here.
 //!
 //! **Lower tiers.** A connector that only says "this hash is now on the CPU" (no tokens, block size 0) names no content
-//! and is left out; one that publishes the content (`self_describing_kv_events`) is read like the GPU's.
+//! and is left out, and what the engine finds there is not known; one that publishes the content (`self_describing_kv_events`) is read like the GPU's.
 
 use std::sync::Arc;
 
@@ -21,6 +21,7 @@ use crate::kv::extras::{self, Extras};
 use crate::kv::msgpack::{Kind, Malformed, Reader};
 
 const UNTOLD: &str = "its events have no extra keys, so they tell neither salts nor media";
+const NAMES_ONLY: &str = "it tells of blocks outside device memory by their names only";
 const GROUPS: &str = "it has KV cache groups besides full attention, which a hit needs as well";
 
 /// What one batch holds.
@@ -88,6 +89,9 @@ impl Batch {
         if !fields.holds_prefixes()? {
             self.inexact = self.inexact.or(Some(GROUPS));
             return Ok(None);
+        }
+        if block_tokens == 0 && tier != Tier::Gpu {
+            self.inexact = self.inexact.or(Some(NAMES_ONLY));
         }
         if unnamed || block_tokens == 0 {
             return Ok(None);

@@ -221,6 +221,44 @@ fn a_lower_tier_with_blocks_of_its_own_size_is_skipped() {
 }
 
 #[test]
+fn a_lower_tier_that_leaves_out_salts_and_media_is_what_device_memory_calls_so() {
+    let (mut bench, prompt) = (Bench::new(), prompt());
+    let media = |offset| BlockExtras {
+        media: vec![MediaInBlock { identifier: "img".into(), offset }],
+        opaque: Vec::new(),
+    };
+    let salted = StoredBlocks { salt: Some("s".into()), ..stored(None, &[1, 2, 3], &prompt[..12]) };
+    let pictured = StoredBlocks {
+        extras: vec![media(1), media(-3), BlockExtras::default()],
+        ..stored(None, &[5, 6, 7], &prompt[..12])
+    };
+    bench.apply(&KvEvent::Stored(salted));
+    bench.apply(&KvEvent::Stored(pictured));
+    // One block more than device memory has told of each.
+    let below =
+        |parent, names: &[u64], tokens| StoredBlocks { tier: Tier::Cpu, ..stored(parent, names, tokens) };
+    bench.apply(&KvEvent::Stored(below(None, &[1, 2, 3, 4], &prompt[..16])));
+    bench.apply(&KvEvent::Stored(below(None, &[5], &prompt[..4])));
+    bench.apply(&KvEvent::Stored(below(Some(5), &[6, 7, 8], &prompt[4..16])));
+    let picture = MediaFeatures {
+        modality: Modality::Image,
+        identifier: "img".into(),
+        offset: 1,
+        length: 5,
+        is_embed: None,
+        payload: [0].into(),
+    };
+    let picture = Media::Features([picture].into());
+    let found = |bench: &Bench| {
+        let salted = bench.overlap(&prompt, &Media::None, Some("s"), None);
+        (salted, bench.overlap(&prompt, &picture, None, None), bench.text(&prompt))
+    };
+    assert_eq!(found(&bench), ([3, 1, 0], [3, 1, 0], [0; 3]), "device memory keeps what it had");
+    bench.apply(&removed(&[1, 2, 3, 5, 6, 7], Tier::Gpu));
+    assert_eq!(found(&bench), ([0, 4, 0], [0, 4, 0], [0; 3]));
+}
+
+#[test]
 fn a_lower_tier_continues_from_a_parent_that_only_device_memory_holds() {
     let (mut bench, prompt) = (Bench::new(), prompt());
     bench.apply(&KvEvent::Stored(stored(None, &[1, 2], &prompt[..8])));

@@ -115,6 +115,15 @@ fn tiers() -> Vec<Case> {
             vec![spread(), vec![on(removed(&[3]), "CPU")]],
             vec![(prompt(), [2, 0, 0])],
         ),
+        Case::new(
+            "a lower tier that leaves out the salt is the salted one's",
+            vec![vec![
+                with(stored(None, &[1, 2], 0), json!({"extra_keys": [["s"], null]})),
+                on(stored(None, &[1, 2, 3], 0), "CPU"),
+                removed(&[2]),
+            ]],
+            vec![(Ask { salt: Some("s"), ..prompt() }, [1, 2, 0])],
+        ),
         Case::new("a clear is of all tiers", vec![spread(), vec![cleared()]], vec![(prompt(), [0, 0, 0])]),
         Case::new(
             "names without content, unknown media and other places are left out",
