@@ -5,6 +5,7 @@
 //! `--engine dp2` do.
 
 mod adapters;
+mod counted;
 mod ranks;
 mod raw;
 

@@ -1,6 +1,8 @@
 use prometheus_client::registry::Registry;
 use tito_kv_index::{IndexConfig, Prompt};
-use tito_types::{Capabilities, EngineHash, Identity, Media, ModelInfo, Parallelism, StoredBlocks};
+use tito_types::{
+    Capabilities, EngineHash, Identity, KvCounters, Media, ModelInfo, Parallelism, StoredBlocks,
+};
 
 use super::*;
 
@@ -212,6 +214,30 @@ fn a_rank_whose_events_are_no_measure_says_why_and_stays_complete() {
     target.apply(&bench.blocks, KvNews::Inexact("a window".into()));
     assert_eq!((target.inexact(), target.report().inexact.as_deref()), (true, Some("a window")));
     assert!(target.complete());
+}
+
+#[test]
+fn each_counter_of_a_feed_has_a_series_of_its_own_that_only_grows() {
+    let bench = Bench::new(ON, 16 << 20);
+    let counters = |times: u64| KvCounters {
+        batches: times,
+        gaps: 2 * times,
+        replays: 3 * times,
+        duplicates: 4 * times,
+        unreadable: 5 * times,
+        skipped: 6 * times,
+        restarts: 7 * times,
+    };
+    // The last connection's end is the next one's beginning.
+    for (target, times) in [(&bench.targets[0], 1), (&bench.targets[0], 3), (&bench.again()[0], 2)] {
+        target.apply(&bench.blocks, KvNews::Counters(counters(times)));
+    }
+    let metrics = bench.metrics();
+    let names = ["batches", "gaps", "replays", "duplicates", "unreadable", "skipped", "restarts"];
+    for (name, total) in names.iter().zip((1..).map(|each| 5 * each)) {
+        let line = format!("kv_{name}_total{{worker=\"w\",rank=\"2\"}} {total}\n");
+        assert!(metrics.contains(&line), "no {line}{metrics}");
+    }
 }
 
 #[test]

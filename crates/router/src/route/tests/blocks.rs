@@ -122,6 +122,21 @@ fn images_of_one_layout_differ_and_targets_that_cannot_tell_match_only_the_text_
 }
 
 #[tokio::test]
+async fn requests_with_media_that_a_target_cannot_tell_apart_are_counted() {
+    let bench = Bench::new(&[answering(1), answering(2)]);
+    let prompt: Vec<u32> = (1..=14).collect();
+    let counted = async |media, total: u32| {
+        drop(bench.route.generate(GenerateRequest { media, ..asked(&prompt) }).await.expect("accepted"));
+        let metrics = bench.metrics();
+        assert!(metrics.contains(&format!("token_only_requests_total {total}\n")), "not {total}: {metrics}");
+    };
+    counted(image("x"), 0).await;
+    bench.target(1, 0).apply(&bench.blocks, KvNews::MediaInexact("bare identifiers".into()));
+    counted(image("x"), 1).await;
+    counted(Media::None, 1).await;
+}
+
+#[tokio::test]
 async fn what_the_engine_found_is_compared_with_what_was_known_of_it() {
     let cached = Fake::new(|_| {
         let mut end = last(0, &[1], 1);
