@@ -12,7 +12,8 @@ const EVENTS: usize = 150;
 /// Blocks of a prompt at most.
 const DEPTH: usize = 6;
 
-/// A prompt is a list of block kinds; block `k` holds the tokens `k, k, k, k`.
+/// The load of the adapter that a prompt is for, 0 without one, then a list of block kinds; a block of kind `k` holds the
+/// token `k` as often as blocks are large.
 type Prefix = Vec<u32>;
 
 struct Dice(u64);
@@ -29,35 +30,80 @@ struct Engine {
     table: Table,
     /// Decides its names, as the seed of an engine's hash does.
     seed: u64,
+    /// Tokens per block.
+    size: u32,
+    /// How often the adapter was loaded.
+    loads: u32,
+    /// Whether it has stored anything yet.
+    seen: bool,
     held: [BTreeSet<Prefix>; 3],
 }
 
 impl Engine {
+    fn new(seed: u64) -> Self {
+        Self { table: Table::new(SIZE), seed, size: SIZE, loads: 1, seen: false, held: Default::default() }
+    }
+
     fn name(&self, prefix: &[u32]) -> EngineHash {
         let fold = |name: u64, kind: &u32| {
             let name = (name ^ u64::from(kind + 11)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             name ^ (name >> 32)
         };
-        EngineHash(prefix.iter().fold(self.seed, fold))
+        EngineHash(prefix.iter().fold(self.seed << 8 | u64::from(self.size), fold))
     }
 
-    /// Stores one to three blocks after a prefix that some tier has, or at the start.
+    fn tokens(&self, kinds: &[u32]) -> Vec<u32> {
+        kinds.iter().flat_map(|&kind| std::iter::repeat_n(kind, self.size as usize)).collect()
+    }
+
+    /// Stores one to three blocks after a prefix that some tier has and that can still be asked for, or at the start.
     fn store(&mut self, dice: &mut Dice) -> KvEvent {
-        let known: Vec<&Prefix> = self.held.iter().flatten().filter(|prefix| prefix.len() < DEPTH).collect();
-        let parent = known.get(dice.below(known.len() + 1)).map_or(Prefix::new(), |prefix| (*prefix).clone());
-        let blocks = 1 + dice.below(3.min(DEPTH - parent.len()));
-        let kinds: Vec<u32> = (0..blocks).map(|_| dice.below(3) as u32).collect();
+        let roots = [vec![0], vec![self.loads]];
+        let live = |prefix: &&Prefix| prefix.len() <= DEPTH && [0, self.loads].contains(&prefix[0]);
+        let known: Vec<&Prefix> = self.held.iter().flatten().filter(live).chain(&roots).collect();
+        let parent = known[dice.below(known.len())].clone();
+        let blocks = 1 + dice.below(3.min(DEPTH + 1 - parent.len()));
         let tier = dice.below(5).saturating_sub(2);
-        let whole: Prefix = parent.iter().chain(&kinds).copied().collect();
+        self.store_after(&parent, blocks, tier, dice)
+    }
+
+    fn store_after(&mut self, parent: &[u32], blocks: usize, tier: usize, dice: &mut Dice) -> KvEvent {
+        let kinds: Vec<u32> = (0..blocks).map(|_| dice.below(3) as u32).collect();
+        let whole = [parent, &kinds].concat();
         let prefixes = (parent.len() + 1..=whole.len()).map(|len| whole[..len].to_vec());
         let hashes = prefixes.clone().map(|prefix| self.name(&prefix)).collect();
         self.held[tier].extend(prefixes);
+        self.seen = true;
+        let adapted = parent[0] > 0;
         KvEvent::Stored(StoredBlocks {
-            parent: (!parent.is_empty()).then(|| self.name(&parent)),
+            parent: (parent.len() > 1).then(|| self.name(parent)),
             hashes,
+            block_tokens: self.size,
             tier: TIERS[tier],
-            ..stored(None, &[], &tokens(&kinds))
+            adapter: adapted.then(|| "ad".into()),
+            adapter_id: adapted.then_some(u64::from(parent[0])),
+            ..stored(None, &[], &self.tokens(&kinds))
         })
+    }
+
+    /// Its blocks have another size from now on, as the next event shows.
+    fn resize(&mut self, dice: &mut Dice) -> KvEvent {
+        let others: Vec<u32> = [2, 4, 8].into_iter().filter(|size| *size != self.size).collect();
+        self.size = others[dice.below(2)];
+        self.held = Default::default();
+        // One block alone could be the beginning of a larger one.
+        let root = [[0, self.loads][dice.below(2)]];
+        self.store_after(&root, 2, 0, dice)
+    }
+
+    /// The adapter is loaded again, as the engine's list tells or the next event.
+    fn reload(&mut self, dice: &mut Dice) -> KvEvent {
+        self.loads += 1;
+        if dice.below(2) == 0 {
+            assert!(self.table.adapter_loaded("ad", u64::from(self.loads)));
+            return self.store(dice);
+        }
+        self.store_after(&[self.loads], 1, 0, dice)
     }
 
     /// Removes up to three blocks from one tier, wherever they are in their prefixes, and one it never had.
@@ -77,50 +123,54 @@ impl Engine {
     fn overlap(&self, prompt: &[u32]) -> TierOverlap {
         let mut from = 0;
         let [gpu, cpu, storage] = [0, 1, 2].map(|tier| {
-            let held = |len: &usize| self.held[tier].contains(&prompt[..*len]);
-            let run = (from + 1..=prompt.len()).take_while(held).count();
+            let held = |len: &usize| self.held[tier].contains(&prompt[..=*len]);
+            let run = (from + 1..prompt.len()).take_while(held).count();
             from += run;
             run
         });
         TierOverlap { gpu, cpu, storage }
     }
-}
 
-fn tokens(kinds: &[u32]) -> Vec<u32> {
-    kinds.iter().flat_map(|&kind| [kind; SIZE as usize]).collect()
+    /// The same by the table.
+    fn found(&self, index: &Index, hasher: &Hasher, prompt: &[u32]) -> TierOverlap {
+        let adapter = (prompt[0] > 0).then(|| ("ad", self.table.generations().of("ad")));
+        let (root, mut chain) = (hasher.root(self.size, adapter, None), Vec::new());
+        hasher.extend(root, &self.tokens(&prompt[1..]), self.size as usize, &mut chain);
+        self.table.overlap(index, &chain)
+    }
 }
 
 fn run(seed: u64) {
     let (index, hasher, mut dice) =
         (Index::new(IndexConfig { bytes_max: 8 << 20 }), Hasher::new(5), Dice(seed));
     // Two engines that agree on names and one that does not.
-    let engine = |seed| Engine { table: Table::new(SIZE), seed, held: Default::default() };
-    let mut engines = [engine(1), engine(1), engine(2)];
+    let mut engines = [1, 1, 2].map(Engine::new);
     for step in 0..EVENTS {
         let engine = &mut engines[dice.below(3)];
+        let (size, seen) = (engine.size, engine.seen);
         let event = match dice.below(40) {
             0 => {
                 engine.held = Default::default();
                 KvEvent::Cleared
             }
-            1..24 => engine.store(&mut dice),
+            1 => engine.resize(&mut dice),
+            2 => engine.reload(&mut dice),
+            3..25 => engine.store(&mut dice),
             _ => engine.remove(&mut dice),
         };
         let applied = engine.table.apply(&index, &hasher, &event);
         assert_eq!(
-            (0, 0, false),
+            (0, 0, seen && engine.size != size),
             (applied.orphaned, applied.skipped, applied.reset),
             "seed {seed} step {step}: {event:?}"
         );
         for engine in &engines {
-            let prompt: Prefix = (0..DEPTH).map(|_| dice.below(3) as u32).collect();
-            let mut chain = Vec::new();
-            hasher.extend(hasher.root(SIZE, None, None), &tokens(&prompt), SIZE as usize, &mut chain);
-            assert_eq!(
-                engine.overlap(&prompt),
-                engine.table.overlap(&index, &chain),
-                "seed {seed} step {step}"
-            );
+            for load in [0, engine.loads] {
+                let kinds = (0..DEPTH).map(|_| dice.below(3) as u32);
+                let prompt: Prefix = std::iter::once(load).chain(kinds).collect();
+                let found = engine.found(&index, &hasher, &prompt);
+                assert_eq!(engine.overlap(&prompt), found, "seed {seed} step {step}: {prompt:?}");
+            }
             let sizes = [0, 1, 2].map(|tier| engine.held[tier].len() as u64);
             assert_eq!(sizes, engine.table.blocks(&index), "seed {seed} step {step}: {event:?}");
         }
