@@ -60,7 +60,7 @@ enum Size {
     /// As announced: no event has shown it.
     Announced,
     /// All that was stored are single blocks, shorter than announced, that nothing continued: the engine's blocks are finer
-    /// than it says, or these are not full yet. Known again is what was announced, when that comes.
+    /// than it says, or these are not full yet.
     Guessed { announced: u32 },
     /// An event has shown it.
     Seen,
