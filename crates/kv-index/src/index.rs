@@ -158,6 +158,11 @@ impl Index {
         self.edit(holder, |edit, holder| edit.chain_of(holder, name_of(engine))).flatten()
     }
 
+    /// The same, known only while a holder of that engine has the block itself.
+    pub(crate) fn held_chain_of(&self, holder: Holder, engine: u64) -> Option<u64> {
+        self.edit(holder, |edit, holder| edit.held_chain_of(holder, name_of(engine))).flatten()
+    }
+
     /// `holder` has `blocks`, in order, the first a child of `parent`. Storing what is stored changes nothing. Blocks
     /// that did not fit under the bound are left out; then [`Self::take_evicted`] names the holder.
     pub fn store(&self, holder: Holder, parent: Option<u64>, blocks: &[Block]) -> Result<(), UnknownParent> {

@@ -295,8 +295,9 @@ fn chain(hasher: &Hasher, start: u64, stored: &StoredBlocks) -> Vec<u64> {
     chain
 }
 
-/// The same for a lower tier, whose events leave out salts and media (vLLM 0.32): as long as the engine's names are known,
-/// each block is what they stand for, so a name is never given to other content.
+/// The same for a lower tier, whose events leave out salts and media (vLLM 0.32): as long as the engine has a
+/// block of that name, it is that block, so a name is never given to other content. What another engine calls so may be of
+/// another load of an adapter.
 fn chain_below(
     index: &Index,
     holder: Holder,
@@ -309,7 +310,7 @@ fn chain_below(
     let (mut parent, mut named) = (start, true);
     let blocks = stored.tokens.chunks_exact(stored.block_tokens as usize).zip(&stored.hashes);
     for (at, (tokens, name)) in blocks.enumerate() {
-        let known = if named { index.chain_of(holder, name.0) } else { None };
+        let known = if named { index.held_chain_of(holder, name.0) } else { None };
         named = known.is_some();
         let extras = stored.extras.get(at).unwrap_or(&plain);
         parent = known.unwrap_or_else(|| hasher.block(parent, tokens, extras));

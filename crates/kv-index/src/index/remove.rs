@@ -39,6 +39,20 @@ impl Edit<'_> {
     /// The chain hash of the block that the engine of `holder` calls `name`.
     pub(super) fn chain_of(&mut self, holder: u32, name: u64) -> Option<u64> {
         let place = self.parent(holder, name)?;
+        self.chain_at(place)
+    }
+
+    /// The same, if the engine of `holder` has the block.
+    pub(super) fn held_chain_of(&mut self, holder: u32, name: u64) -> Option<u64> {
+        let place = if self.private_mut(holder).is_some() {
+            self.parent(holder, name)?
+        } else {
+            self.places(name).into_iter().find(|&place| self.group_has(holder, place))?
+        };
+        self.chain_at(place)
+    }
+
+    fn chain_at(&self, place: Place) -> Option<u64> {
         let position = self.state.arena.position(place);
         Some(self.shared.chain.get(position)?.load(Ordering::Relaxed))
     }
