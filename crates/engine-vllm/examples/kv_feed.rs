@@ -55,6 +55,7 @@ fn shown(event: &KvEvent) -> String {
             blocks.extras,
             blocks.hashes
         ),
+        KvEvent::Copied { hashes, tier } => format!("copied {hashes:x?} to {tier:?}"),
         KvEvent::Removed { hashes, tier } => format!("removed {hashes:x?} from {tier:?}"),
         KvEvent::Cleared => "cleared".to_owned(),
     }

@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use tito_kv_index::{Applied, Generations, Table, TierOverlap};
-use tito_types::{EngineInfo, EngineLoad, IndexReport, KvEvent, KvNews, KvSupport, Tier, WorkerId};
+use tito_types::{
+    EngineInfo, EngineLoad, IndexReport, KvEvent, KvNews, KvSupport, StoredBlocks, Tier, WorkerId,
+};
 
 use tokio::time::Instant;
 
@@ -208,7 +210,7 @@ impl Target {
             blocks: known.blocks,
             media: known.media(),
             media_inexact: known.media_inexact.clone(),
-            inexact: known.inexact.clone(),
+            inexact: known.inexact().map(str::to_owned),
             counters: known.counters,
         }
     }
@@ -248,16 +250,18 @@ impl Target {
             known.media_shown |= stored.extras.iter().any(|extras| !extras.media.is_empty());
         }
         match event {
-            KvEvent::Stored(stored) if known.clears.owing() => {
-                self.metrics.applied(&Applied { skipped: stored.hashes.len() as u64, ..Applied::default() });
+            KvEvent::Stored(StoredBlocks { hashes, .. }) | KvEvent::Copied { hashes, .. }
+                if known.clears.owing() =>
+            {
+                self.metrics.applied(&Applied { skipped: hashes.len() as u64, ..Applied::default() });
                 if known.clears.overdue(Instant::now()) {
                     known.clears.forgive();
                     known.lose(&self.metrics, "it never said that it dropped its blocks at our command");
                 }
             }
-            KvEvent::Stored(stored) => {
+            KvEvent::Stored(StoredBlocks { tier, .. }) | KvEvent::Copied { tier, .. } => {
                 // Whose blocks they are is known before they can be found or given up.
-                if known.table.open(blocks.index(), stored.tier) {
+                if known.table.open(blocks.index(), *tier) {
                     blocks.remember(self.id, known.table.holders());
                 }
                 let applied = known.table.apply(blocks.index(), blocks.hasher(), event);
@@ -265,8 +269,14 @@ impl Target {
                     self.note_emptied(blocks);
                     known.lose(&self.metrics, "its block size changed");
                 }
-                if applied.orphaned > 0 && stored.tier == Tier::Gpu {
-                    known.lose(&self.metrics, "blocks were stored after one that is not known");
+                if applied.orphaned > 0 {
+                    match tier {
+                        Tier::Gpu => {
+                            known.lose(&self.metrics, "blocks were stored after one that is not known")
+                        }
+                        // They may be what device memory has dropped.
+                        Tier::Cpu | Tier::Storage => known.strangers = true,
+                    }
                 }
                 self.metrics.applied(&applied);
             }
@@ -287,6 +297,7 @@ impl Target {
     /// Forgets every block.
     fn empty(&self, known: &mut Known, blocks: &Blocks) {
         known.table.reset(blocks.index());
+        known.strangers = false;
         self.note_emptied(blocks);
     }
 
@@ -324,7 +335,7 @@ impl Target {
         let size_changed = self.block_tokens.swap(size, Ordering::Relaxed) != size;
         self.media_exact.store(known.media_shown && !media_inexact, Ordering::Relaxed);
         let media_changed = self.media_inexact.swap(media_inexact, Ordering::Relaxed) != media_inexact;
-        self.inexact.store(known.inexact.is_some(), Ordering::Relaxed);
+        self.inexact.store(known.inexact().is_some(), Ordering::Relaxed);
         let lower_changed = self.lower_tiers.swap(lower, Ordering::Relaxed) != lower;
         let reloaded = self.show_generations(&known.table);
         let complete = known.shown() == KvState::Complete;

@@ -169,6 +169,12 @@ impl Index {
         self.edit(holder, |edit, holder| edit.store(holder, parent, blocks)).unwrap_or(Ok(()))
     }
 
+    /// `holder` has the blocks that another holder of its engine has by these names. Returns how many there are. Those that
+    /// did not fit under the bound are left out; then [`Self::take_evicted`] names the holder.
+    pub(crate) fn copy(&self, holder: Holder, engines: &[u64]) -> usize {
+        self.edit(holder, |edit, holder| edit.copy(holder, engines)).unwrap_or(0)
+    }
+
     /// `holder` no longer has the blocks its engine calls so. Unknown names are no mistake.
     pub fn remove(&self, holder: Holder, engines: &[u64]) {
         self.edit(holder, |edit, holder| edit.remove(holder, engines));

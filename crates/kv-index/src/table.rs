@@ -139,6 +139,12 @@ impl Table {
     pub fn apply(&mut self, index: &Index, hasher: &Hasher, event: &KvEvent) -> Applied {
         match event {
             KvEvent::Stored(stored) => self.store(index, hasher, stored),
+            KvEvent::Copied { hashes, tier } => {
+                let holder = self.lane(index, *tier);
+                let names: Vec<u64> = hashes.iter().map(|hash| hash.0).collect();
+                let stored = index.copy(holder, &names) as u64;
+                Applied { stored, orphaned: hashes.len() as u64 - stored, ..Applied::default() }
+            }
             KvEvent::Removed { hashes, tier } => {
                 if let Some(holder) = self.lanes[lane(*tier)] {
                     let names: Vec<u64> = hashes.iter().map(|hash| hash.0).collect();

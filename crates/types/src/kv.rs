@@ -22,6 +22,13 @@ pub enum Tier {
 pub enum KvEvent {
     /// Blocks of one sequence, in order, each the child of the one before.
     Stored(StoredBlocks),
+    /// Blocks that the engine had on another tier before, and now has on this one as well: their names are all it tells.
+    Copied {
+        /// The engine's names.
+        hashes: Vec<EngineHash>,
+        /// The tier they were copied to.
+        tier: Tier,
+    },
     /// Blocks that left a tier; unknown names are no mistake.
     Removed {
         /// The engine's names.

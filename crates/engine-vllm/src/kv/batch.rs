@@ -10,8 +10,8 @@
 //! A hit needs the other groups too, so a rank that has any is not a measure of what its engine reports.
 //! Groups are allocated together; that one full group has a block and another has lost it is possible and not seen here.
 //!
-//! **Lower tiers.** A connector that only says "this hash is now on the CPU" (no tokens, block size 0) names no content
-//! and is left out, and what the engine finds there is not known; one that publishes the content (`self_describing_kv_events`) is read like the GPU's.
+//! **Lower tiers.** A connector that only says "this hash is now on the CPU" (no tokens, block size 0) tells a copy of what
+//! the engine has; one that publishes the content (`self_describing_kv_events`) is read like the GPU's.
 
 use std::sync::Arc;
 
@@ -21,7 +21,6 @@ use crate::kv::extras::{self, Extras};
 use crate::kv::msgpack::{Kind, Malformed, Reader};
 
 const UNTOLD: &str = "its events have no extra keys, so they tell neither salts nor media";
-const NAMES_ONLY: &str = "it tells of blocks outside device memory by their names only";
 const GROUPS: &str = "it has KV cache groups besides full attention, which a hit needs as well";
 
 /// What one batch holds.
@@ -91,7 +90,8 @@ impl Batch {
             return Ok(None);
         }
         if block_tokens == 0 && tier != Tier::Gpu {
-            self.inexact = self.inexact.or(Some(NAMES_ONLY));
+            let hashes = hashes(fields.required(Field::BlockHashes)?)?;
+            return Ok((!hashes.is_empty()).then_some((fields.group()?, KvEvent::Copied { hashes, tier })));
         }
         if unnamed || block_tokens == 0 {
             return Ok(None);
@@ -140,12 +140,14 @@ impl Groups {
         let mut admitted = Vec::with_capacity(all);
         for (group, event) in events {
             let feeds = match (&event, group) {
-                (KvEvent::Cleared, _) | (KvEvent::Removed { .. }, None) => true,
+                (KvEvent::Cleared, _) | (KvEvent::Copied { .. } | KvEvent::Removed { .. }, None) => true,
                 (KvEvent::Stored(_), group) => {
                     let group = group.unwrap_or(0);
                     *self.feeding.get_or_insert(group) == group
                 }
-                (KvEvent::Removed { .. }, Some(group)) => self.feeding.is_none_or(|feeding| feeding == group),
+                (KvEvent::Copied { .. } | KvEvent::Removed { .. }, Some(group)) => {
+                    self.feeding.is_none_or(|feeding| feeding == group)
+                }
             };
             if feeds {
                 admitted.push(event);

@@ -6,6 +6,7 @@ use tito_types::KvCounters;
 use super::Clears;
 use crate::metrics::TargetMetrics;
 
+const STRANGERS: &str = "it holds blocks outside device memory that are not known";
 /// Why a table is not complete that holds nothing but blocks shorter than announced.
 const GUESSING: &str = "its events do not show yet how many tokens a block has";
 
@@ -24,6 +25,8 @@ pub(super) struct Known {
     pub(super) media_inexact: Option<String>,
     /// Why its events are no measure of what the engine reports as cached.
     pub(super) inexact: Option<String>,
+    /// Whether it told of blocks outside device memory that are not known here, since the table was last known to be empty.
+    pub(super) strangers: bool,
     pub(super) counters: KvCounters,
     /// In device memory, host memory and storage.
     pub(super) blocks: [u64; 3],
@@ -76,6 +79,7 @@ impl Known {
             media_shown: false,
             media_inexact: None,
             inexact: None,
+            strangers: false,
             counters: KvCounters::default(),
             blocks: [0; 3],
         }
@@ -97,6 +101,12 @@ impl Known {
             (_, None, true) => "exact",
             (_, None, false) => "unproven",
         }
+    }
+
+    /// Why what is known is no measure of what the engine reports as cached.
+    pub(super) fn inexact(&self) -> Option<&str> {
+        let strangers = self.strangers.then_some(STRANGERS);
+        self.inexact.as_deref().or(strangers)
     }
 
     /// Something that the feed told is not in the table any more. What made it partial before is still why.

@@ -293,6 +293,13 @@ fn a_block_after_one_that_is_not_known_shows_that_not_all_is_known() {
     bench.targets[0].apply(&bench.blocks, KvNews::Complete);
     bench.targets[0].apply(&bench.blocks, orphan(Tier::Cpu));
     assert!(bench.targets[0].complete(), "a lower tier may keep what device memory has dropped");
+    let strangers = "it holds blocks outside device memory that are not known";
+    assert_eq!(bench.targets[0].report().inexact.as_deref(), Some(strangers));
+    bench.targets[0].apply(&bench.blocks, KvNews::Events(vec![KvEvent::Cleared]));
+    assert!(!bench.targets[0].inexact(), "they are gone");
+    let copied = KvEvent::Copied { hashes: vec![EngineHash(79)], tier: Tier::Storage };
+    bench.targets[0].apply(&bench.blocks, KvNews::Events(vec![copied]));
+    assert!(bench.targets[0].complete() && bench.targets[0].inexact());
     bench.targets[0].apply(&bench.blocks, orphan(Tier::Gpu));
     let report = bench.targets[0].report();
     let reason = "blocks were stored after one that is not known";

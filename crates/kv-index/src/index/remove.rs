@@ -44,12 +44,16 @@ impl Edit<'_> {
 
     /// The same, if the engine of `holder` has the block.
     pub(super) fn held_chain_of(&mut self, holder: u32, name: u64) -> Option<u64> {
-        let place = if self.private_mut(holder).is_some() {
-            self.parent(holder, name)?
-        } else {
-            self.places(name).into_iter().find(|&place| self.group_has(holder, place))?
-        };
+        let place = self.held_place(holder, name)?;
         self.chain_at(place)
+    }
+
+    /// The place of a block that the engine of `holder` has and calls `name`.
+    pub(super) fn held_place(&mut self, holder: u32, name: u64) -> Option<Place> {
+        if self.private_mut(holder).is_some() {
+            return self.parent(holder, name);
+        }
+        self.places(name).into_iter().find(|&place| self.group_has(holder, place))
     }
 
     fn chain_at(&self, place: Place) -> Option<u64> {

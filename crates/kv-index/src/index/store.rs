@@ -56,6 +56,31 @@ impl Edit<'_> {
         Ok(())
     }
 
+    /// `holder` has what its engine has by these names. Returns how many it has; of those that did not fit under the bound
+    /// and what follows them the holder is marked as evicted.
+    pub(super) fn copy(&mut self, holder: u32, engines: &[u64]) -> usize {
+        let (mut rest, mut copied, mut evictions) = (engines, 0, 0);
+        while let Some((&engine, others)) = rest.split_first() {
+            let place = self.held_place(holder, name_of(engine));
+            let Some((run, offset)) = place.and_then(|place| self.resolve(place)) else {
+                rest = others;
+                continue;
+            };
+            if self.gain(holder, run, offset, offset + 1).is_ok() {
+                (rest, copied, evictions) = (others, copied + 1, 0);
+                continue;
+            }
+            self.state.pinned = run;
+            evictions += 1;
+            if evictions > EVICTIONS_MAX || !self.evict() {
+                self.mark_evicted(holder);
+                break;
+            }
+        }
+        self.state.pinned = 0;
+        copied
+    }
+
     /// Stores the first of `rest`, as many as are alike; returns how many. `at` is the block before them.
     fn step(&mut self, holder: u32, at: &mut Option<Place>, rest: &[Block]) -> Result<usize, Full> {
         let private = self.private_mut(holder).is_some();

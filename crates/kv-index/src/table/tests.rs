@@ -259,6 +259,24 @@ fn a_lower_tier_that_leaves_out_salts_and_media_is_what_device_memory_calls_so()
 }
 
 #[test]
+fn a_copy_names_what_the_engine_has_and_nothing_else() {
+    let (mut bench, prompt) = (Bench::new(), prompt());
+    let copied = |names: &[u64]| KvEvent::Copied {
+        hashes: names.iter().copied().map(EngineHash).collect(),
+        tier: Tier::Cpu,
+    };
+    bench.apply(&KvEvent::Stored(stored(None, &[1, 2, 3], &prompt[..12])));
+    let applied = bench.apply(&copied(&[1, 9, 2]));
+    assert_eq!((applied.stored, applied.orphaned), (2, 1), "9 is no name of a block");
+    bench.apply(&removed(&[3, 2, 1], Tier::Gpu));
+    assert_eq!(bench.text(&prompt), [0, 2, 0]);
+    bench.apply(&removed(&[1, 2], Tier::Cpu));
+    let applied = bench.apply(&copied(&[1, 2]));
+    assert_eq!((applied.stored, applied.orphaned), (0, 2), "nothing is left to copy");
+    assert_eq!(bench.text(&prompt), [0, 0, 0]);
+}
+
+#[test]
 fn a_lower_tier_continues_from_a_parent_that_only_device_memory_holds() {
     let (mut bench, prompt) = (Bench::new(), prompt());
     bench.apply(&KvEvent::Stored(stored(None, &[1, 2], &prompt[..8])));

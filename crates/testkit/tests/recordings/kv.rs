@@ -102,6 +102,8 @@ impl Bench {
                         KvEvent::Stored(stored) => {
                             view.blocks.extend(stored.hashes.iter().map(|hash| hash.0));
                         }
+                        // Each tier's blocks are among those that the engine has.
+                        KvEvent::Copied { .. } => {}
                         KvEvent::Removed { hashes, .. } => {
                             for hash in &hashes {
                                 view.blocks.remove(&hash.0);

@@ -63,6 +63,7 @@ async fn news(feed: &mut KvFeed) -> String {
             KvNews::Events(events) => {
                 let names = events.iter().map(|event| match event {
                     KvEvent::Stored(blocks) => format!("+{}", blocks.hashes[0].0),
+                    KvEvent::Copied { hashes, .. } => format!("={}", hashes[0].0),
                     KvEvent::Removed { hashes, .. } => format!("-{}", hashes[0].0),
                     KvEvent::Cleared => "cleared".to_owned(),
                 });

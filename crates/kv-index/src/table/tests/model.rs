@@ -106,6 +106,18 @@ impl Engine {
         self.store_after(&[self.loads], 1, 0, dice)
     }
 
+    /// Copies up to three blocks, wherever they are in their prefixes, to a lower tier, saying their names only.
+    fn copy(&mut self, dice: &mut Dice) -> KvEvent {
+        let (tier, mut hashes) = (1 + dice.below(2), Vec::new());
+        let held: Vec<Prefix> = self.held.iter().flatten().cloned().collect();
+        for _ in 0..dice.below(4).min(held.len()) {
+            let prefix = &held[dice.below(held.len())];
+            hashes.push(self.name(prefix));
+            self.held[tier].insert(prefix.clone());
+        }
+        KvEvent::Copied { hashes, tier: TIERS[tier] }
+    }
+
     /// Removes up to three blocks from one tier, wherever they are in their prefixes, and one it never had.
     fn remove(&mut self, dice: &mut Dice) -> KvEvent {
         let tier = dice.below(3);
@@ -155,7 +167,8 @@ fn run(seed: u64) {
             }
             1 => engine.resize(&mut dice),
             2 => engine.reload(&mut dice),
-            3..25 => engine.store(&mut dice),
+            3..6 => engine.copy(&mut dice),
+            6..25 => engine.store(&mut dice),
             _ => engine.remove(&mut dice),
         };
         let applied = engine.table.apply(&index, &hasher, &event);
