@@ -12,7 +12,7 @@ use tito_types::{IndexReport, KvCounters, Tier};
 use tonic::transport::{Channel, Endpoint};
 use vllm_proto::control_client::ControlClient;
 use vllm_proto::inference_client::InferenceClient;
-use vllm_proto::{PauseGenerationRequest, ResumeGenerationRequest};
+use vllm_proto::{LoadLoraRequest, PauseGenerationRequest, ResumeGenerationRequest, UnloadLoraRequest};
 
 use crate::ask::Ask;
 
@@ -173,6 +173,23 @@ impl Bench {
     /// The engine drops its cache because we tell it to, whatever it is doing.
     pub(crate) async fn command_clear(&self, mock: usize) {
         self.cluster.seen(mock).clear_cache(self.cluster.blocks(), || ()).await.unwrap();
+    }
+
+    /// An adapter is loaded again, from somewhere else: what an engine keeps of equal weights, the fleet takes for cold.
+    /// Returns when the fleet knows.
+    pub(crate) async fn reload(&self, mock: usize, name: &str) {
+        let generations = || -> Vec<u64> {
+            self.cluster.seen(mock).targets.iter().map(|target| target.generations().of(name)).collect()
+        };
+        let before = generations();
+        let address = self.cluster.mocks()[mock].grpc();
+        let mut control = ControlClient::connect(format!("http://{address}")).await.unwrap();
+        control.unload_lora(UnloadLoraRequest { lora_name: name.to_owned() }).await.unwrap();
+        let source_path = format!("org/after-{}", before[0]);
+        let load = LoadLoraRequest { lora_name: name.to_owned(), source_path };
+        control.load_lora(load).await.unwrap();
+        let known = || generations().iter().zip(&before).all(|(is, was)| is > was);
+        wait_until(&format!("{name} loaded again, {}", self.what), known).await;
     }
 
     /// Another engine behind the same address; returns when the fleet has its ranks.

@@ -33,6 +33,8 @@ struct Scenario {
     turns: Vec<Ask>,
     /// Whether something happened that no replay makes good, by mock.
     damaged: Vec<bool>,
+    /// Whether an adapter was loaded again, by mock.
+    reloaded: Vec<bool>,
 }
 
 fn random_config(random: &mut Random) -> MockConfig {
@@ -59,7 +61,8 @@ impl Scenario {
         let mut random = Random::new(seed);
         let configs = vec![random_config(&mut random), random_config(&mut random)];
         let bench = Bench::start(format!("seed {seed}"), configs.clone()).await;
-        let mut scenario = Self { random, bench, configs, turns: Vec::new(), damaged: vec![false; 2] };
+        let (damaged, reloaded) = (vec![false; 2], vec![false; 2]);
+        let mut scenario = Self { random, bench, configs, turns: Vec::new(), damaged, reloaded };
         for _ in 0..2 {
             for _ in 0..STEPS / 2 {
                 scenario.step().await;
@@ -118,13 +121,22 @@ impl Scenario {
                 self.bench.fault(mock, rank, FrameFault::Drop, 1);
             }
             95..97 => self.bench.clear(mock).await,
-            97..98 => {
+            97 if !self.reloaded[mock] => {
                 // The same process, out of reach for a moment: a new connection reads its whole history.
                 self.bench.handle(mock).add_fault(FaultSpec::new(Fault::Drain)).unwrap();
                 self.bench.reconnect(mock).await;
             }
+            98 => {
+                // What is told of an earlier load once the next one is known counts for nothing, though it is there still:
+                // all of it is to be told before, and not again by a new connection.
+                let name = self.random.pick(&["ad1", "ad2"]);
+                self.bench.settle().await;
+                self.bench.reload(mock, name).await;
+                self.reloaded[mock] = true;
+            }
             _ => {
                 self.damaged[mock] = false;
+                self.reloaded[mock] = false;
                 self.bench.restart(mock, self.configs[mock].clone()).await;
             }
         }
