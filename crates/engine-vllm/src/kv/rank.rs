@@ -334,6 +334,9 @@ impl Rank {
     /// Tells the counters when they changed: once per message at most.
     fn count(&mut self) {
         let mut counters = self.cursor.as_ref().map(Cursor::counters).unwrap_or_default();
+        if self.replay_endpoint.is_none() {
+            counters.replays = 0; // There was nobody to ask.
+        }
         counters.unreadable += self.unreadable;
         counters.skipped += self.skipped;
         if counters.unreadable > 0 && !self.unreadable_logged {

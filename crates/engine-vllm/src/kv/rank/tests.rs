@@ -230,6 +230,8 @@ async fn without_a_replay_endpoint_the_first_batch_tells_whether_history_is_whol
     publisher.publish(stored(4)).await;
     let missing = "partial: batches before 3 are missing and could not be replayed";
     expect(&mut early, &["unproven", missing, "+4"]).await;
+    let counters = counted(&mut early, |counters| counters.gaps > 0).await;
+    assert_eq!(counters.replays, 0, "nobody can be asked");
 }
 
 #[tokio::test]
