@@ -68,7 +68,7 @@ impl Blocks {
         });
     }
 
-    /// Grows whenever a target's completeness, block size, tiers, grasp of media or loads of adapters changed.
+    /// Grows whenever a target's completeness, block size, grasp of media or loads of adapters changed.
     pub fn shape_version(&self) -> u64 {
         self.shape.load(Ordering::Acquire)
     }

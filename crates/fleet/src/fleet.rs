@@ -82,7 +82,7 @@ impl<C: Connector> Fleet<C> {
             metrics.unreached(id);
             let state = State::Unreachable("not reached yet".to_owned());
             let (adapters, targets) = (Arc::default(), Vec::new());
-            let (control, halt) = (None, Arc::new(Halt::told(metrics.paused(id))));
+            let (control, halt) = (None, Arc::new(Halt::with_gauge(metrics.paused(id))));
             Arc::new(Worker { id: id.clone(), info: None, adapters, state, control, halt, targets })
         };
         let workers: BTreeMap<_, _> = connectors.keys().map(|id| (id.clone(), waiting(id))).collect();

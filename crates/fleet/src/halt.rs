@@ -69,8 +69,8 @@ pub(crate) struct Holding {
 }
 
 impl Halt {
-    /// One that tells `gauge`.
-    pub(crate) fn told(gauge: Gauge) -> Self {
+    /// One that shows in `gauge` whether there is a pause.
+    pub(crate) fn with_gauge(gauge: Gauge) -> Self {
         Self { gauge, ..Self::default() }
     }
 

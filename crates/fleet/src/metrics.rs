@@ -79,11 +79,11 @@ impl KvFamilies {
             ("kv_unreadable", "KV events or batches that could not be read", &kv.unreadable),
             (
                 "kv_skipped",
-                "KV events left out on purpose: groups without a whole prefix, partial or remote blocks",
+                "Blocks and KV events left out on purpose: groups without a whole prefix, partial or remote blocks, what was told before a reset",
                 &kv.skipped,
             ),
             ("kv_restarts", "Publisher restarts seen", &kv.restarts),
-            ("kv_orphans", "Stored blocks whose parent is not known", &kv.orphans),
+            ("kv_orphans", "Stored blocks whose parent, and copies whose name, is not known", &kv.orphans),
         ] {
             registry.register(name, help, family.clone());
         }

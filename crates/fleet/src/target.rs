@@ -47,7 +47,7 @@ pub struct Target {
     complete: AtomicBool,
     media_exact: AtomicBool,
     media_inexact: AtomicBool,
-    inexact: AtomicBool,
+    not_compared: AtomicBool,
     lower_tiers: AtomicBool,
     emptied: AtomicU64,
 }
@@ -91,7 +91,7 @@ impl Target {
             complete: AtomicBool::new(false),
             media_exact: AtomicBool::new(false),
             media_inexact: AtomicBool::new(false),
-            inexact: AtomicBool::new(false),
+            not_compared: AtomicBool::new(false),
             lower_tiers: AtomicBool::new(false),
             emptied: AtomicU64::new(0),
         }
@@ -118,8 +118,8 @@ impl Target {
     }
 
     /// Whether its news are no measure of the cached tokens that its engine reports.
-    pub fn inexact(&self) -> bool {
-        self.inexact.load(Ordering::Relaxed)
+    pub fn not_compared(&self) -> bool {
+        self.not_compared.load(Ordering::Relaxed)
     }
 
     /// Whether it holds blocks outside device memory.
@@ -210,7 +210,7 @@ impl Target {
             blocks: known.blocks,
             media: known.media(),
             media_inexact: known.media_inexact.clone(),
-            inexact: known.inexact().map(str::to_owned),
+            not_compared: known.not_compared().map(str::to_owned),
             counters: known.counters,
         }
     }
@@ -240,7 +240,7 @@ impl Target {
                 known.counters = counters;
             }
             KvNews::MediaInexact(reason) => known.media_inexact = Some(reason),
-            KvNews::Inexact(reason) => known.inexact = Some(reason),
+            KvNews::NotCompared(reason) => known.not_compared = Some(reason),
         }
         self.show(blocks, &mut known);
     }
@@ -270,12 +270,11 @@ impl Target {
                     known.lose(&self.metrics, "its block size changed");
                 }
                 if applied.orphaned > 0 {
-                    match tier {
-                        Tier::Gpu => {
-                            known.lose(&self.metrics, "blocks were stored after one that is not known")
-                        }
+                    if *tier == Tier::Gpu {
+                        known.lose(&self.metrics, "blocks were stored after one that is not known");
+                    } else {
                         // They may be what device memory has dropped.
-                        Tier::Cpu | Tier::Storage => known.strangers = true,
+                        known.unknown_below = true;
                     }
                 }
                 self.metrics.applied(&applied);
@@ -297,7 +296,7 @@ impl Target {
     /// Forgets every block.
     fn empty(&self, known: &mut Known, blocks: &Blocks) {
         known.table.reset(blocks.index());
-        known.strangers = false;
+        known.unknown_below = false;
         self.note_emptied(blocks);
     }
 
@@ -335,13 +334,13 @@ impl Target {
         let size_changed = self.block_tokens.swap(size, Ordering::Relaxed) != size;
         self.media_exact.store(known.media_shown && !media_inexact, Ordering::Relaxed);
         let media_changed = self.media_inexact.swap(media_inexact, Ordering::Relaxed) != media_inexact;
-        self.inexact.store(known.inexact().is_some(), Ordering::Relaxed);
-        let lower_changed = self.lower_tiers.swap(lower, Ordering::Relaxed) != lower;
+        self.not_compared.store(known.not_compared().is_some(), Ordering::Relaxed);
+        self.lower_tiers.store(lower, Ordering::Relaxed);
         let reloaded = self.show_generations(&known.table);
         let complete = known.shown() == KvState::Complete;
         let completeness_changed = self.complete.swap(complete, Ordering::Relaxed) != complete;
         self.metrics.complete(complete);
-        if size_changed || media_changed || lower_changed || completeness_changed || reloaded {
+        if size_changed || media_changed || completeness_changed || reloaded {
             blocks.reshaped();
         }
     }

@@ -81,7 +81,7 @@ struct Index<'a> {
     blocks: Blocks,
     media: &'a str,
     media_inexact: Option<&'a str>,
-    inexact: Option<&'a str>,
+    not_compared: Option<&'a str>,
     counters: Counters,
 }
 
@@ -203,7 +203,7 @@ impl From<LoadReport> for Load {
 
 impl<'a> From<&'a IndexReport> for Index<'a> {
     fn from(report: &'a IndexReport) -> Self {
-        let IndexReport { state, reason, block_tokens, blocks, media, media_inexact, inexact, counters } =
+        let IndexReport { state, reason, block_tokens, blocks, media, media_inexact, not_compared, counters } =
             report;
         let [gpu, cpu, storage] = *blocks;
         Self {
@@ -213,7 +213,7 @@ impl<'a> From<&'a IndexReport> for Index<'a> {
             blocks: Blocks { gpu, cpu, storage },
             media,
             media_inexact: media_inexact.as_deref(),
-            inexact: inexact.as_deref(),
+            not_compared: not_compared.as_deref(),
             counters: Counters::from(*counters),
         }
     }

@@ -49,6 +49,8 @@ pub enum Action<B> {
         ask: u64,
         /// First sequence number wanted.
         from: u64,
+        /// Whether nothing is known yet, so that a first batch numbered 0 answers as well.
+        all: bool,
     },
 }
 

@@ -169,8 +169,8 @@ impl Index {
         self.edit(holder, |edit, holder| edit.store(holder, parent, blocks)).unwrap_or(Ok(()))
     }
 
-    /// `holder` has the blocks that another holder of its engine has by these names. Returns how many there are. Those that
-    /// did not fit under the bound are left out; then [`Self::take_evicted`] names the holder.
+    /// `holder` has the blocks that another holder of its engine has by these names. Returns how many of the names stand for
+    /// nothing. Blocks that do not fit under the bound are left out; then [`Self::take_evicted`] names the holder.
     pub(crate) fn copy(&self, holder: Holder, engines: &[u64]) -> usize {
         self.edit(holder, |edit, holder| edit.copy(holder, engines)).unwrap_or(0)
     }

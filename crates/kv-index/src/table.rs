@@ -26,7 +26,7 @@ pub struct Applied {
     pub stored: u64,
     /// Names removed, known or not.
     pub removed: u64,
-    /// Blocks dropped because nothing is known of their parent.
+    /// Blocks dropped because nothing is known of their parent or, of a copy, of its name.
     pub orphaned: u64,
     /// Blocks dropped because the event contradicts itself or they are partial.
     pub skipped: u64,
@@ -142,8 +142,8 @@ impl Table {
             KvEvent::Copied { hashes, tier } => {
                 let holder = self.lane(index, *tier);
                 let names: Vec<u64> = hashes.iter().map(|hash| hash.0).collect();
-                let stored = index.copy(holder, &names) as u64;
-                Applied { stored, orphaned: hashes.len() as u64 - stored, ..Applied::default() }
+                let unknown = index.copy(holder, &names) as u64;
+                Applied { stored: hashes.len() as u64 - unknown, orphaned: unknown, ..Applied::default() }
             }
             KvEvent::Removed { hashes, tier } => {
                 if let Some(holder) = self.lanes[lane(*tier)] {
@@ -302,8 +302,8 @@ fn chain(hasher: &Hasher, start: u64, stored: &StoredBlocks) -> Vec<u64> {
 }
 
 /// The same for a lower tier, whose events leave out salts and media (vLLM 0.32): as long as the engine has a
-/// block of that name, it is that block, so a name is never given to other content. What another engine calls so may be of
-/// another load of an adapter.
+/// block of that name, it is that block, so a name is never given to other content. Names of other engines do not count:
+/// theirs may be of another load of an adapter.
 fn chain_below(
     index: &Index,
     holder: Holder,

@@ -92,17 +92,26 @@ async fn kv_event_sources(State(instance): State<Arc<Instance>>) -> Response {
     reply(&Value::Object(sources))
 }
 
-/// vLLM's query. `reset_external` is for a connector's cache, which is not here.
+/// vLLM's query, less what is for a connector's cache, which is not here.
 #[derive(Debug, Deserialize)]
 struct Reset {
-    #[serde(default)]
-    reset_running_requests: bool,
-    #[serde(default, rename = "reset_external")]
-    _external: bool,
+    reset_running_requests: Option<String>,
+}
+
+/// A flag of a query as vLLM's server reads it.
+fn flag(word: &str) -> Option<bool> {
+    match word.to_ascii_lowercase().as_str() {
+        "true" | "1" | "yes" | "on" | "t" | "y" => Some(true),
+        "false" | "0" | "no" | "off" | "f" | "n" => Some(false),
+        _ => None,
+    }
 }
 
 async fn reset_prefix_cache(State(instance): State<Arc<Instance>>, Query(reset): Query<Reset>) -> Response {
-    match reset_caches(&instance, reset.reset_running_requests).await {
+    let Some(running) = flag(reset.reset_running_requests.as_deref().unwrap_or("false")) else {
+        return (StatusCode::BAD_REQUEST, "reset_running_requests must be true or false").into_response();
+    };
+    match reset_caches(&instance, running).await {
         Ok(success) => reply(&json!({ "success": success })),
         Err(status) => {
             let body = json!({ "error": { "message": status.message(), "code": "internal_error" } });

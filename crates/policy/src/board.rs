@@ -70,8 +70,8 @@ pub struct BoardStats {
     /// Sessions remembered, at most [`BoardConfig::sessions_max`]. Idle ones count until other sessions are sent
     /// somewhere.
     pub sessions: usize,
-    /// Prompts expected, at most [`BoardConfig::predicted_max`]. Those whose time is up count until
-    /// the next choice or question about one.
+    /// Prompts expected, at most [`BoardConfig::predicted_max`]. Those whose time is up count until the next choice or
+    /// question about one.
     pub predicted: usize,
     /// Prompts not expected because there were as many as may be: a total that never falls.
     pub predicted_refused: u64,

@@ -6,9 +6,8 @@
 //! part of `select`, because without it the load would grow.
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
-
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tito_kv_index::{Block, Hasher, Holder, Index, IndexConfig, Prompt};
 use tito_policy::{Board, BoardConfig, Group, Overlap, PolicyKind, Prefix, Query, Slot, SlotSpec};
@@ -18,7 +17,7 @@ const BLOCKS: usize = 590;
 const BLOCK_TOKENS: usize = 16;
 const HOLDERS: usize = 20;
 const SHARED_BLOCKS: usize = 64;
-/// Prompts taken in turn, so that no prediction learns one of them.
+/// Prompts taken in turn, so that no branch predictor learns one of them.
 const PROMPTS: usize = 32;
 const ROUNDS: usize = 4_000;
 const REPEATS: usize = 50;

@@ -78,7 +78,7 @@ pub(crate) fn expected(
     request: &GenerateRequest,
 ) -> Option<u32> {
     // Several continuations find what the first of them has just computed.
-    if !target.complete() || target.inexact() || wish.held.token_only || request.n > 1 {
+    if !target.complete() || target.not_compared() || wish.held.token_only || request.n > 1 {
         return None;
     }
     // vLLM 0.32 does not read its cache for these.

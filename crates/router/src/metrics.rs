@@ -110,7 +110,7 @@ impl RouteMetrics {
         registry.register("choices", text, metrics.choices.clone());
         let text = "Requests waiting because every target is at its limit";
         registry.register("waiting_requests", text, metrics.waiting.clone());
-        registry.register("prompt_tokens", "Prompt tokens of routed requests", metrics.prompt_tokens.clone());
+        registry.register("prompt_tokens", "Token ids of routed prompts", metrics.prompt_tokens.clone());
         let text = "Leading prompt tokens that the chosen targets held, by their events";
         registry.register("overlap_tokens", text, metrics.overlap_tokens.clone());
         let text = "Cached prompt tokens expected of engines whose whole block table is known";
@@ -120,7 +120,7 @@ impl RouteMetrics {
         let text =
             "Requests by what the engine found in its cache: equal to what was expected, more, or less";
         registry.register("cache_reports", text, metrics.cache_reports.clone());
-        let text = "Requests whose media could not be matched on every target: on the tokens before their first media";
+        let text = "Requests whose media some target could not match, or that the engine expands: matched on text only";
         registry.register("token_only_requests", text, metrics.token_only.clone());
         metrics
     }
@@ -134,9 +134,9 @@ impl RouteMetrics {
         self.no_worker.inc();
     }
 
-    pub(crate) fn chosen(&self, rule: Rule, prompt_tokens: u32, overlap_tokens: u32) {
+    pub(crate) fn chosen(&self, rule: Rule, prompt_tokens: usize, overlap_tokens: u32) {
         self.choices.get_or_create(&RuleLabels { rule: rule.word() }).inc();
-        self.prompt_tokens.inc_by(u64::from(prompt_tokens));
+        self.prompt_tokens.inc_by(prompt_tokens as u64);
         self.overlap_tokens.inc_by(u64::from(overlap_tokens));
     }
 

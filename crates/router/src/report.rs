@@ -1,4 +1,4 @@
-//! What an operator sees of the fleet and of one choice. Reads; changes nothing.
+//! What an operator sees of the fleet and of one choice. Charges and remembers nothing.
 
 use std::collections::BTreeMap;
 

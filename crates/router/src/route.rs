@@ -282,8 +282,9 @@ impl Shared {
     /// A place on the board, charged, or one in the line. Nobody overtakes those who stand in the same line.
     fn choose(&self, wish: &Wish, exclude: &[WorkerId], waiting: &mut Waiting) -> Chosen {
         self.check_silent(SILENT_LOOKS);
-        let now = self.now();
         let mut desk = self.desk();
+        // Under the lock: for the board, time never goes back.
+        let now = self.now();
         let chosen = if waiting.may_choose(&desk) {
             desk.board.choose(&wish.query(exclude), now)
         } else {
@@ -316,7 +317,7 @@ impl Shared {
         place: &Place,
         request: &GenerateRequest,
     ) -> Booking {
-        self.metrics.chosen(choice.rule, wish.prompt_tokens, choice.overlap_tokens);
+        self.metrics.chosen(choice.rule, request.prompt.len(), choice.overlap_tokens);
         if wish.held.token_only {
             self.metrics.token_only();
         }
@@ -356,8 +357,8 @@ impl Shared {
     }
 
     pub(crate) fn prefill_done(&self, ticket: Ticket) {
-        let now = self.now();
-        self.desk().board.prefill_done(ticket, now);
+        let mut desk = self.desk();
+        desk.board.prefill_done(ticket, self.now());
     }
 
     pub(crate) fn grow(&self, ticket: Ticket, tokens: u32) {

@@ -108,7 +108,7 @@ pub enum KvNews {
     MediaInexact(String),
     /// The events do not say all that decides what the engine finds cached on this rank, and why: they are no measure of
     /// what it reports.
-    Inexact(String),
+    NotCompared(String),
 }
 
 /// What a feed has counted since the connection was made.

@@ -82,7 +82,7 @@ pub struct IndexReport {
     /// Why media requests are matched only up to their first image, video or audio; absent when they match exactly.
     pub media_inexact: Option<String>,
     /// Why the cached tokens that the engine reports are not compared with what its events say; absent when they are.
-    pub inexact: Option<String>,
+    pub not_compared: Option<String>,
     /// What the feed has counted.
     pub counters: KvCounters,
 }

@@ -51,7 +51,7 @@ pub(super) struct Index {
     pub(super) blocks: Blocks,
     pub(super) media_inexact: Option<String>,
     #[serde(default)]
-    pub(super) inexact: Option<String>,
+    pub(super) not_compared: Option<String>,
     pub(super) counters: Counters,
 }
 

@@ -130,9 +130,9 @@ fn reasons(worker: &Worker) -> Vec<String> {
         reasons.extend(
             media.map(|why| format!("{id} rank {rank}: media are matched up to the first item only: {why}")),
         );
-        let inexact = index.inexact.as_ref();
+        let not_compared = index.not_compared.as_ref();
         reasons.extend(
-            inexact.map(|why| format!("{id} rank {rank}: its cached tokens are not compared: {why}")),
+            not_compared.map(|why| format!("{id} rank {rank}: its cached tokens are not compared: {why}")),
         );
     }
     reasons.into_iter().map(|reason| plain(&reason)).collect()

@@ -7,7 +7,7 @@ const WORKERS: &str = r#"{"workers":[
                   "media_inexact":null,"counters":{"gaps":0}}},
         {"rank":1,"capacity_tokens":4096,"load":{"in_flight":0,"prefill_tokens":0,"decode_tokens":0},
          "index":{"state":"partial","reason":"batch 7\u001b[2J is missing","block_tokens":16,
-                  "blocks":{"gpu":10,"cpu":4,"storage":1},"media_inexact":"no offsets","inexact":"a\u0007 window","counters":{"gaps":1}}}]},
+                  "blocks":{"gpu":10,"cpu":4,"storage":1},"media_inexact":"no offsets","not_compared":"a\u0007 window","counters":{"gaps":1}}}]},
     {"id":"10.0.0.6:50051","state":"unreachable","reason":"Connection refused","engine":null,"targets":[]}]}"#;
 
 #[test]

@@ -38,7 +38,7 @@ pub(crate) struct Batch {
     /// Media of some block cannot be identified, and why.
     pub media_inexact: Option<&'static str>,
     /// More decides about hits on the engine than its events say, and why.
-    pub inexact: Option<&'static str>,
+    pub not_compared: Option<&'static str>,
 }
 
 impl Batch {
@@ -86,7 +86,7 @@ impl Batch {
         let unnamed = adapter.is_none() && fields.reader(Field::LoraId).is_some();
         let block_tokens = fields.required(Field::BlockSize)?.u32()?;
         if !fields.holds_prefixes()? {
-            self.inexact = self.inexact.or(Some(GROUPS));
+            self.not_compared = self.not_compared.or(Some(GROUPS));
             return Ok(None);
         }
         if block_tokens == 0 && tier != Tier::Gpu {
@@ -108,7 +108,7 @@ impl Batch {
         let group = fields.group()?;
         let untold = fields.untold(Field::ExtraKeys).then_some(UNTOLD);
         self.media_inexact = self.media_inexact.or(untold).or(inexact);
-        self.inexact = self.inexact.or(untold);
+        self.not_compared = self.not_compared.or(untold);
         if hashes.is_empty() {
             return Ok(None);
         }
@@ -176,7 +176,7 @@ fn events_of(mut batch: Reader<'_>) -> Result<Reader<'_>, Malformed> {
     Ok(batch)
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Field {
     BlockHashes,
     Parent,
@@ -256,7 +256,7 @@ impl<'a> Fields<'a> {
 
     /// Whether the event of a stored block comes from a release that did not know the field. A map leaves out what is nil.
     fn untold(&self, field: Field) -> bool {
-        let place = STORED.iter().position(|known| *known as usize == field as usize);
+        let place = STORED.iter().position(|known| *known == field);
         self.positional.zip(place).is_some_and(|(fields, place)| fields <= place)
     }
 

@@ -44,12 +44,14 @@ pub(crate) struct Rank {
     news: VecDeque<KvNews>,
     /// Events and messages that the cursor does not count.
     unreadable: u64,
-    /// Whether the log tells of any of those, or of a batch; the counters tell the rest.
+    /// Whether the log has told of something unreadable on this connection.
     unreadable_logged: bool,
     skipped: u64,
+    /// Replays that were asked for: the cursor counts those that nobody could be asked for, too.
+    replays: u64,
     told: KvCounters,
     media_inexact_told: bool,
-    inexact_told: bool,
+    not_compared_told: bool,
 }
 
 /// A time without a subscription.
@@ -94,9 +96,10 @@ impl Rank {
             unreadable: 0,
             unreadable_logged: false,
             skipped: 0,
+            replays: 0,
             told: KvCounters::default(),
             media_inexact_told: false,
-            inexact_told: false,
+            not_compared_told: false,
         }
     }
 
@@ -284,9 +287,9 @@ impl Rank {
                     self.media_inexact_told = true;
                     self.news.push_back(KvNews::MediaInexact(reason.to_owned()));
                 }
-                if let Some(reason) = batch.inexact.filter(|_| !self.inexact_told) {
-                    self.inexact_told = true;
-                    self.news.push_back(KvNews::Inexact(reason.to_owned()));
+                if let Some(reason) = batch.not_compared.filter(|_| !self.not_compared_told) {
+                    self.not_compared_told = true;
+                    self.news.push_back(KvNews::NotCompared(reason.to_owned()));
                 }
                 let cleared = batch.cleared();
                 (Some(batch.events), batch.damaged, cleared)
@@ -316,12 +319,13 @@ impl Rank {
                 }
                 Action::Unproven => self.news.push_back(KvNews::Unproven),
                 Action::Complete => self.news.push_back(KvNews::Complete),
-                Action::Replay { ask, from } => match self.replay_endpoint.clone() {
+                Action::Replay { ask, from, all } => match self.replay_endpoint.clone() {
                     Some(endpoint) => {
+                        self.replays += 1;
                         let delay = if subscribed { self.timing.settle } else { Duration::ZERO };
                         self.replay = Some(Replay::new(ask, endpoint, from, delay, &self.timing));
                     }
-                    None if subscribed && from == 0 => self.unanswerable = Some(ask),
+                    None if subscribed && all => self.unanswerable = Some(ask),
                     None => {
                         let cursor = self.cursor.as_mut();
                         actions.extend(cursor.map(|cursor| cursor.replay_failed(ask)).unwrap_or_default());
@@ -334,9 +338,7 @@ impl Rank {
     /// Tells the counters when they changed: once per message at most.
     fn count(&mut self) {
         let mut counters = self.cursor.as_ref().map(Cursor::counters).unwrap_or_default();
-        if self.replay_endpoint.is_none() {
-            counters.replays = 0; // There was nobody to ask.
-        }
+        counters.replays = self.replays;
         counters.unreadable += self.unreadable;
         counters.skipped += self.skipped;
         if counters.unreadable > 0 && !self.unreadable_logged {

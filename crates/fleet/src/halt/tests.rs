@@ -37,7 +37,7 @@ async fn what_was_paused_goes_on_and_what_is_not_booked_is_doubted() {
 #[tokio::test(start_paused = true)]
 async fn a_pause_begins_when_the_one_before_is_over() {
     let gauge = Gauge::default();
-    let halt = Arc::new(Halt::told(gauge.clone()));
+    let halt = Arc::new(Halt::with_gauge(gauge.clone()));
     let first = halt.begin(&whose("i", 1)).await;
     assert_eq!(gauge.get(), 1);
     let second = timeout(Duration::from_secs(1), halt.begin(&whose("i", 1))).await;

@@ -6,7 +6,8 @@ use tito_types::KvCounters;
 use super::Clears;
 use crate::metrics::TargetMetrics;
 
-const STRANGERS: &str = "it holds blocks outside device memory that are not known";
+/// Why a rank is not compared that holds what device memory had dropped before it was told.
+const UNKNOWN_BELOW: &str = "it holds blocks outside device memory that are not known";
 /// Why a table is not complete that holds nothing but blocks shorter than announced.
 const GUESSING: &str = "its events do not show yet how many tokens a block has";
 
@@ -24,9 +25,9 @@ pub(super) struct Known {
     /// Why its events cannot tell media apart.
     pub(super) media_inexact: Option<String>,
     /// Why its events are no measure of what the engine reports as cached.
-    pub(super) inexact: Option<String>,
+    pub(super) not_compared: Option<String>,
     /// Whether it told of blocks outside device memory that are not known here, since the table was last known to be empty.
-    pub(super) strangers: bool,
+    pub(super) unknown_below: bool,
     pub(super) counters: KvCounters,
     /// In device memory, host memory and storage.
     pub(super) blocks: [u64; 3],
@@ -78,8 +79,8 @@ impl Known {
             lost: None,
             media_shown: false,
             media_inexact: None,
-            inexact: None,
-            strangers: false,
+            not_compared: None,
+            unknown_below: false,
             counters: KvCounters::default(),
             blocks: [0; 3],
         }
@@ -104,9 +105,9 @@ impl Known {
     }
 
     /// Why what is known is no measure of what the engine reports as cached.
-    pub(super) fn inexact(&self) -> Option<&str> {
-        let strangers = self.strangers.then_some(STRANGERS);
-        self.inexact.as_deref().or(strangers)
+    pub(super) fn not_compared(&self) -> Option<&str> {
+        let below = self.unknown_below.then_some(UNKNOWN_BELOW);
+        self.not_compared.as_deref().or(below)
     }
 
     /// Something that the feed told is not in the table any more. What made it partial before is still why.

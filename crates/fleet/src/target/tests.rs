@@ -210,9 +210,9 @@ fn a_rank_whose_events_are_no_measure_says_why_and_stays_complete() {
     let bench = Bench::new(ON, 16 << 20);
     let target = &bench.targets[0];
     target.apply(&bench.blocks, KvNews::Complete);
-    assert_eq!((target.inexact(), target.report().inexact), (false, None));
-    target.apply(&bench.blocks, KvNews::Inexact("a window".into()));
-    assert_eq!((target.inexact(), target.report().inexact.as_deref()), (true, Some("a window")));
+    assert_eq!((target.not_compared(), target.report().not_compared), (false, None));
+    target.apply(&bench.blocks, KvNews::NotCompared("a window".into()));
+    assert_eq!((target.not_compared(), target.report().not_compared.as_deref()), (true, Some("a window")));
     assert!(target.complete());
 }
 
@@ -293,13 +293,13 @@ fn a_block_after_one_that_is_not_known_shows_that_not_all_is_known() {
     bench.targets[0].apply(&bench.blocks, KvNews::Complete);
     bench.targets[0].apply(&bench.blocks, orphan(Tier::Cpu));
     assert!(bench.targets[0].complete(), "a lower tier may keep what device memory has dropped");
-    let strangers = "it holds blocks outside device memory that are not known";
-    assert_eq!(bench.targets[0].report().inexact.as_deref(), Some(strangers));
+    let below = "it holds blocks outside device memory that are not known";
+    assert_eq!(bench.targets[0].report().not_compared.as_deref(), Some(below));
     bench.targets[0].apply(&bench.blocks, KvNews::Events(vec![KvEvent::Cleared]));
-    assert!(!bench.targets[0].inexact(), "they are gone");
+    assert!(!bench.targets[0].not_compared(), "they are gone");
     let copied = KvEvent::Copied { hashes: vec![EngineHash(79)], tier: Tier::Storage };
     bench.targets[0].apply(&bench.blocks, KvNews::Events(vec![copied]));
-    assert!(bench.targets[0].complete() && bench.targets[0].inexact());
+    assert!(bench.targets[0].complete() && bench.targets[0].not_compared());
     bench.targets[0].apply(&bench.blocks, orphan(Tier::Gpu));
     let report = bench.targets[0].report();
     let reason = "blocks were stored after one that is not known";

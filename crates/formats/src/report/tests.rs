@@ -43,7 +43,7 @@ fn ready() -> WorkerReport {
             blocks: [10, 4, 1],
             media: reason.map_or("exact", |_| "inexact"),
             media_inexact: reason.map(|_| "events carry no offsets".to_owned()),
-            inexact: reason.map(|_| "groups".to_owned()),
+            not_compared: reason.map(|_| "groups".to_owned()),
             counters: KvCounters {
                 batches: 1,
                 gaps: 2,
@@ -82,9 +82,9 @@ fn workers_are_told_with_every_target() {
             {"id":"10.0.0.5:50051","state":"ready","reason":null,"engine":{"version":"0.32.0","instance":"i-1","models":["m","alias \"2\""],"adapters":[
             {"name":"ad","id":3,"source":"org/ad"}],"multimodal":true,"pixels":"raw","kv_replay":false,"data_parallel_size":2},"targets":[
             {"rank":0,"capacity_tokens":4096,"load":{"in_flight":2,"prefill_tokens":300,"decode_tokens":70,"other_requests":null,"other_tokens":null},"others_unknown":"HTTP 503",
-             "index":{"state":"complete","reason":null,"block_tokens":16,"blocks":{"gpu":10,"cpu":4,"storage":1},"media":"exact","media_inexact":null,"inexact":null,"counters":{"batches":1,"gaps":2,"replays":3,"duplicates":4,"unreadable":5,"skipped":6,"restarts":7}}},
+             "index":{"state":"complete","reason":null,"block_tokens":16,"blocks":{"gpu":10,"cpu":4,"storage":1},"media":"exact","media_inexact":null,"not_compared":null,"counters":{"batches":1,"gaps":2,"replays":3,"duplicates":4,"unreadable":5,"skipped":6,"restarts":7}}},
             {"rank":1,"capacity_tokens":4096,"load":{"in_flight":2,"prefill_tokens":300,"decode_tokens":70,"other_requests":3,"other_tokens":900},"others_unknown":null,
-             "index":{"state":"partial","reason":"gap at 7","block_tokens":16,"blocks":{"gpu":10,"cpu":4,"storage":1},"media":"inexact","media_inexact":"events carry no offsets","inexact":"groups","counters":{"batches":1,"gaps":2,"replays":3,"duplicates":4,"unreadable":5,"skipped":6,"restarts":7}}}]},
+             "index":{"state":"partial","reason":"gap at 7","block_tokens":16,"blocks":{"gpu":10,"cpu":4,"storage":1},"media":"inexact","media_inexact":"events carry no offsets","not_compared":"groups","counters":{"batches":1,"gaps":2,"replays":3,"duplicates":4,"unreadable":5,"skipped":6,"restarts":7}}}]},
             {"id":"10.0.0.6:50051","state":"unreachable","reason":"Connection refused","engine":null,"targets":[]}]}
         "#]],
     );

@@ -21,7 +21,7 @@ impl Operator for ToyOperator {
             blocks: [0; 3],
             media: "off",
             media_inexact: None,
-            inexact: None,
+            not_compared: None,
             counters: KvCounters::default(),
         };
         let target = TargetReport {

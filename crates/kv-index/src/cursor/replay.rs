@@ -125,7 +125,7 @@ impl<B> Cursor<B> {
         self.counters.replays += 1;
         let same = want == Want::All;
         self.pending = Some(Pending { ask: self.asks, want, answered: false, advanced: false, same });
-        actions.push(Action::Replay { ask: self.asks, from });
+        actions.push(Action::Replay { ask: self.asks, from, all: want == Want::All });
     }
 
     /// An answer that follows what is known, or repeats it.

@@ -28,7 +28,7 @@ fn shown(actions: Vec<Action<String>>, ask: &mut u64) -> String {
         Action::Partial(Doubt::Unanswered) => "unanswered".to_owned(),
         Action::Partial(Doubt::Restarted) => "restarted".to_owned(),
         Action::Partial(Doubt::Unreadable(seq)) => format!("unreadable={seq}"),
-        Action::Replay { ask: new, from } => {
+        Action::Replay { ask: new, from, .. } => {
             *ask = new;
             format!("ask>={from}")
         }

@@ -7,7 +7,7 @@ const LOWEST: u64 = 0x0001_0101_0101_0101;
 const MARK: u64 = 0xFF;
 /// Where a bucket counts the entries that passed it.
 const PASSED_SHIFT: u32 = 56;
-/// A count that says so is never lowered: some entries may not have been counted.
+/// At this value the count is no longer exact, so it is never lowered.
 const PASSED_MAX: u64 = 0xFF;
 
 /// A cache line: what is asked of it is asked of all its entries at once, with no decision per entry.
@@ -41,7 +41,8 @@ impl Bucket {
         self.marks -= u64::from(self.passed() < PASSED_MAX) << PASSED_SHIFT;
     }
 
-    /// Where entries with this mark are, and they; one behind such an entry may be among them without.
+    /// Positions and entries whose mark equals this one. An entry after such a one may be among them whose mark differs: the
+    /// caller compares tags.
     #[inline]
     pub(super) fn alike(&self, mark: u8) -> impl Iterator<Item = (usize, u64)> {
         let differ = self.marks ^ (LOWEST * u64::from(mark));

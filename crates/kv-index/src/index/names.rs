@@ -35,8 +35,8 @@ const ENTRY_BYTES_MAX: usize = 23;
 struct Shard {
     buckets: Box<[Bucket]>,
     len: u32,
-    /// Entries were removed since it last grew.
-    lossy: bool,
+    /// Whether entries were removed since it last grew.
+    shrank: bool,
 }
 
 /// Where a name belongs: its shard, and the bits of it that are kept.
@@ -102,7 +102,7 @@ impl Shard {
     #[cold]
     fn grow(&mut self, total: &mut usize, budget: &mut Budget) -> Result<(), Full> {
         let old = self.buckets.len();
-        let buckets = (if self.lossy { old + old / 8 + 1 } else { old * 2 }).max(BUCKETS_MIN);
+        let buckets = (if self.shrank { old + old / 8 + 1 } else { old * 2 }).max(BUCKETS_MIN);
         budget.take(buckets * size_of::<Bucket>())?;
         let mut larger =
             Self { buckets: vec![Bucket::default(); buckets].into_boxed_slice(), ..Self::default() };
@@ -158,7 +158,7 @@ impl Shard {
             before = self.after(before);
         }
         self.len -= 1;
-        self.lossy = true;
+        self.shrank = true;
     }
 }
 

@@ -39,13 +39,50 @@ impl Edit<'_> {
                 evictions = 0;
                 continue;
             }
-            self.state.pinned = at.and_then(|at| self.resolve(at)).map_or(0, |(run, _)| run);
-            evictions += 1;
-            if evictions > EVICTIONS_MAX || !self.evict() {
-                self.mark_evicted(holder);
+            let pinned = at.and_then(|at| self.resolve(at)).map_or(0, |(run, _)| run);
+            if !self.make_room(holder, pinned, &mut evictions) {
                 break;
             }
         }
+        self.settle_room();
+        Ok(())
+    }
+
+    /// `holder` has what its engine has by these names. Returns how many are names of nothing that it has. Blocks that do
+    /// not fit under the bound are left out, and the holder is marked as evicted.
+    pub(super) fn copy(&mut self, holder: u32, engines: &[u64]) -> usize {
+        let mut unknown = 0;
+        for &engine in engines {
+            let (mut known, mut evictions) = (false, 0);
+            while let Some(place) = self.held_place(holder, name_of(engine)) {
+                known = true;
+                let (run, offset) = self.resolve(place).expect("a block that is held is in a run");
+                if self.gain(holder, run, offset, offset + 1).is_ok()
+                    || !self.make_room(holder, run, &mut evictions)
+                {
+                    break;
+                }
+            }
+            unknown += usize::from(!known);
+        }
+        self.settle_room();
+        unknown
+    }
+
+    /// Frees room for a step that did not fit, but not the run `pinned`. False when that cannot help; then the holder is
+    /// marked as evicted.
+    fn make_room(&mut self, holder: u32, pinned: u32, evictions: &mut usize) -> bool {
+        self.state.pinned = pinned;
+        *evictions += 1;
+        let made = *evictions <= EVICTIONS_MAX && self.evict();
+        if !made {
+            self.mark_evicted(holder);
+        }
+        made
+    }
+
+    /// The last step is done.
+    fn settle_room(&mut self) {
         self.state.pinned = 0;
         let budget = &self.state.budget;
         // From half full on: eviction must find the marks of what is in use.
@@ -53,32 +90,6 @@ impl Edit<'_> {
         if self.shared.pressed.load(Ordering::Relaxed) != pressed {
             self.shared.pressed.store(pressed, Ordering::Relaxed);
         }
-        Ok(())
-    }
-
-    /// `holder` has what its engine has by these names. Returns how many it has; of those that did not fit under the bound
-    /// and what follows them the holder is marked as evicted.
-    pub(super) fn copy(&mut self, holder: u32, engines: &[u64]) -> usize {
-        let (mut rest, mut copied, mut evictions) = (engines, 0, 0);
-        while let Some((&engine, others)) = rest.split_first() {
-            let place = self.held_place(holder, name_of(engine));
-            let Some((run, offset)) = place.and_then(|place| self.resolve(place)) else {
-                rest = others;
-                continue;
-            };
-            if self.gain(holder, run, offset, offset + 1).is_ok() {
-                (rest, copied, evictions) = (others, copied + 1, 0);
-                continue;
-            }
-            self.state.pinned = run;
-            evictions += 1;
-            if evictions > EVICTIONS_MAX || !self.evict() {
-                self.mark_evicted(holder);
-                break;
-            }
-        }
-        self.state.pinned = 0;
-        copied
     }
 
     /// Stores the first of `rest`, as many as are alike; returns how many. `at` is the block before them.

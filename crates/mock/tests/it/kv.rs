@@ -329,7 +329,7 @@ async fn a_reset_of_what_runs_does_not_wait_for_its_blocks() {
         finish(&outputs(answer)).num_cached_tokens
     };
     assert_eq!(cached(&mut client).await, Some(64));
-    let path = "/reset_prefix_cache?reset_running_requests=true&reset_external=true";
+    let path = "/reset_prefix_cache?reset_running_requests=True&reset_external=true";
     assert_eq!(mock.http("POST", path, "").await, (200, r#"{"success":true}"#.to_owned()));
     assert_eq!(cached(&mut client).await, Some(0));
     let unreadable = "/reset_prefix_cache?reset_running_requests=perhaps";

@@ -119,7 +119,7 @@ impl Bench {
             }
             KvNews::Unproven => view.complete = false,
             KvNews::Complete => view.complete = true,
-            KvNews::Counters(_) | KvNews::MediaInexact(_) | KvNews::Inexact(_) => {}
+            KvNews::Counters(_) | KvNews::MediaInexact(_) | KvNews::NotCompared(_) => {}
         }
     }
 

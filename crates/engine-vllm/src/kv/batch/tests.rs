@@ -10,7 +10,8 @@ use crate::kv::batch::pack::pack;
 
 /// What comes of a batch on a rank whose groups are these: one line per event, and what was left out.
 fn shown(payload: &[u8], groups: &mut Groups) -> String {
-    let Ok(Batch { events, unreadable, skipped, damaged, media_inexact, inexact }) = Batch::read(payload)
+    let Ok(Batch { events, unreadable, skipped, damaged, media_inexact, not_compared }) =
+        Batch::read(payload)
     else {
         return "malformed".to_owned();
     };
@@ -22,7 +23,7 @@ fn shown(payload: &[u8], groups: &mut Groups) -> String {
     );
     lines.extend(damaged.then(|| "damaged".to_owned()));
     lines.extend(media_inexact.map(ToOwned::to_owned));
-    lines.extend(inexact.map(|why| format!("inexact: {why}")));
+    lines.extend(not_compared.map(|why| format!("not compared: {why}")));
     lines.join("; ")
 }
 
@@ -113,7 +114,8 @@ fn maps_and_positional_arrays_of_any_length_say_the_same() {
             json!(7),
         ];
         event.extend(rest.into_iter().take(tail));
-        let told = if tail > 3 { PLAIN.to_owned() } else { format!("{PLAIN}; {UNTOLD}; inexact: {UNTOLD}") };
+        let told =
+            if tail > 3 { PLAIN.to_owned() } else { format!("{PLAIN}; {UNTOLD}; not compared: {UNTOLD}") };
         check(&json!([event]), &told);
     }
     check(&json!([["BlockRemoved", [7]]]), "removed [7] Gpu");
@@ -139,7 +141,7 @@ fn hashes_are_integers_or_the_tail_of_a_digest() {
 
 #[test]
 fn only_the_first_group_of_full_attention_feeds() {
-    let left_out = format!("skipped 1; inexact: {GROUPS}");
+    let left_out = format!("skipped 1; not compared: {GROUPS}");
     for (kind, fed) in [
         ("full_attention", true),
         ("mla_attention", true),
@@ -159,7 +161,7 @@ fn only_the_first_group_of_full_attention_feeds() {
     let full = |group: u32| stored(json!({"kv_cache_spec_kind": "full_attention", "group_idx": group}));
     let window = stored(json!({"kv_cache_spec_kind": "sliding_window", "group_idx": 0}));
     let gone = |group: u32| removed(json!({"group_idx": group}));
-    let hybrid = |text: &str| format!("{PLAIN}; {text}; inexact: {GROUPS}");
+    let hybrid = |text: &str| format!("{PLAIN}; {text}; not compared: {GROUPS}");
     check(&json!([window, full(1), full(2), gone(2), gone(0)]), &hybrid("skipped 4"));
     check(&json!([window, full(1), full(2), gone(1)]), &hybrid("removed [10] Gpu; skipped 2"));
     check(&json!([full(1), full(2)]), &format!("{PLAIN}; skipped 1"));

@@ -73,7 +73,7 @@ async fn news(feed: &mut KvFeed) -> String {
             KvNews::Unproven => return "unproven".to_owned(),
             KvNews::Complete => return "complete".to_owned(),
             KvNews::MediaInexact(why) => return format!("media inexact: {why}"),
-            KvNews::Inexact(why) => return format!("inexact: {why}"),
+            KvNews::NotCompared(why) => return format!("not compared: {why}"),
         }
     }
 }

@@ -216,7 +216,7 @@ impl World {
                 }
                 Action::Unproven => {}
                 Action::Complete => assert!(self.cursor.complete()),
-                Action::Replay { ask, from } => self.ask = Some((ask, from)),
+                Action::Replay { ask, from, .. } => self.ask = Some((ask, from)),
             }
         }
         assert!(self.ask.is_none() || !self.cursor.complete(), "complete while a question is open");

@@ -161,7 +161,7 @@ async fn what_the_engine_found_is_compared_with_what_was_known_of_it() {
     let metrics = bench.metrics();
     assert!(metrics.contains("cache_reports_total{result=\"more_cached\"} 1"), "{metrics}");
     assert!(metrics.contains("cache_reports_total{result=\"equal\"} 2"), "{metrics}");
-    for news in [KvNews::Unproven, KvNews::Inexact("a window".into())] {
+    for news in [KvNews::Unproven, KvNews::NotCompared("a window".into())] {
         bench.target(0, 0).apply(&bench.blocks, KvNews::Complete);
         bench.target(0, 0).apply(&bench.blocks, news);
         run().await;
