@@ -21,6 +21,7 @@ use crate::kv::extras::{self, Extras};
 use crate::kv::msgpack::{Kind, Malformed, Reader};
 
 const UNTOLD: &str = "its events have no extra keys, so they tell neither salts nor media";
+const UNREADABLE: &str = "it told of stored blocks in a way that could not be read";
 const GROUPS: &str = "it has KV cache groups besides full attention, which a hit needs as well";
 
 /// What one batch holds.
@@ -65,7 +66,13 @@ impl Batch {
     fn event(&mut self, mut event: Reader<'_>) -> Result<Option<(Option<u32>, KvEvent)>, Malformed> {
         let Ok(fields) = Fields::read(&mut event) else { return self.damaged() };
         match fields.tag {
-            "BlockStored" => self.stored(&fields),
+            "BlockStored" => {
+                let stored = self.stored(&fields);
+                if stored.is_err() {
+                    self.not_compared = self.not_compared.or(Some(UNREADABLE));
+                }
+                stored
+            }
             "BlockRemoved" => removed(&fields).or_else(|Malformed| self.damaged()),
             "AllBlocksCleared" => Ok(Some((None, KvEvent::Cleared))),
             _ => Ok(None),

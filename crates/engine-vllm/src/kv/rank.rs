@@ -37,6 +37,8 @@ pub(crate) struct Rank {
     /// Present since the first subscription.
     cursor: Option<Cursor<Body>>,
     replay: Option<Replay>,
+    /// Whether something was said during that replay that could not be understood.
+    again: bool,
     /// A question that nobody can answer, kept open until a first batch shows whether history begins there.
     unanswerable: Option<u64>,
     groups: Groups,
@@ -90,6 +92,7 @@ impl Rank {
             timing,
             cursor: None,
             replay: None,
+            again: false,
             unanswerable: None,
             groups: Groups::default(),
             news: VecDeque::new(),
@@ -182,6 +185,7 @@ impl Rank {
     fn lost(&mut self, error: &io::Error) {
         self.link = None;
         self.replay = None;
+        self.again = false;
         let actions = self.cursor.as_mut().map(Cursor::interrupted);
         self.perform(actions.unwrap_or_default(), false);
         self.outage.believed_until = Some(Instant::now() + self.timing.unsubscribed);
@@ -220,7 +224,7 @@ impl Rank {
             return;
         };
         let batch = self.batch(seq, &payload);
-        if batch.damaged && self.ask_again() {
+        if batch.damaged && self.replay_endpoint.is_some() && self.ask_again() {
             // As good as lost: the engine still has it as it was.
             self.unreadable += 1;
             return;
@@ -233,11 +237,13 @@ impl Rank {
         self.perform(actions, false);
     }
 
-    /// Something was said that could not be understood: asks for what was said since the last batch that was. False where
-    /// nobody can be asked, or somebody was already.
+    /// Something was said that could not be understood: asks for what was said since the last batch that was, at once or
+    /// when the replay under way has ended. False where nobody can be asked: then history is not proven any more, or it is
+    /// still open whether it ever was.
     fn ask_again(&mut self) -> bool {
-        if self.replay.is_some() || self.unanswerable.is_some() || self.replay_endpoint.is_none() {
-            return false;
+        self.again = self.replay.is_some();
+        if self.again || self.unanswerable.is_some() {
+            return self.again;
         }
         let Some(cursor) = &mut self.cursor else { return false };
         let actions = cursor.resubscribed();
@@ -272,6 +278,9 @@ impl Rank {
             }
         };
         self.perform(actions.unwrap_or_default(), false);
+        if self.again && self.replay.is_none() {
+            self.ask_again();
+        }
     }
 
     /// A batch as the cursor wants it.

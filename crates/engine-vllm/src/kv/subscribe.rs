@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::time::timeout;
 
@@ -12,6 +13,9 @@ use crate::kv::zmtp::{Io, Link, Role};
 
 /// First byte of the message that asks for a topic.
 const SUBSCRIBE: u8 = 1;
+/// Silence after which a connection is probed, and the time between probes; the operating system gives up after some.
+const PROBE_AFTER: Duration = Duration::from_secs(15);
+const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Makes subscriptions to one publisher, one after the other.
 pub(crate) struct Subscriber {
@@ -82,6 +86,9 @@ async fn connect(endpoint: &Endpoint, limit: Duration) -> io::Result<Box<dyn Io>
 
 fn tcp(stream: TcpStream) -> io::Result<Box<dyn Io>> {
     stream.set_nodelay(true)?;
+    // An engine may say nothing for hours, and a connection may die without a word: only probes tell them apart.
+    let probes = TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_INTERVAL);
+    SockRef::from(&stream).set_tcp_keepalive(&probes)?;
     Ok(Box::new(stream))
 }
 

@@ -82,19 +82,25 @@ impl Edit<'_> {
         (at.checked_sub(1).and_then(|at| extent.run(at)), extent.run(at + 1))
     }
 
-    /// Adds a run behind `left` in its extent.
+    /// Adds a run behind `left` in its extent. When it is full nothing changed.
     pub(super) fn add_to_extent(&mut self, left: u32, run: u32) -> Result<(), Full> {
         let state = &mut *self.state;
         let metas = &state.metas;
         let extent = &mut state.arena.extents[metas[left as usize].extent as usize];
         let at = extent.index_of(left, |run| metas[run as usize].start);
-        if extent.others.is_none() {
-            state.budget.take(size_of::<Vec<u32>>())?;
-            extent.others = Some(Box::default());
+        if let Some(others) = &mut extent.others {
+            state.budget.reserve(others, 1)?;
+            others.insert(at, run);
+            return Ok(());
         }
-        let others = extent.others.as_mut().expect("just made");
-        state.budget.reserve(others, 1)?;
-        others.insert(at, run);
+        let mut others = Vec::new();
+        state.budget.take(size_of::<Vec<u32>>())?;
+        if let Err(full) = state.budget.reserve(&mut others, 1) {
+            state.budget.give(size_of::<Vec<u32>>());
+            return Err(full);
+        }
+        others.push(run);
+        extent.others = Some(Box::new(others));
         Ok(())
     }
 

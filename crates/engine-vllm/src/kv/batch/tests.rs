@@ -240,7 +240,7 @@ fn an_event_that_cannot_be_read_leaves_the_others() {
         stored(json!({"extra_keys": [null]})),
         json!(["BlockStored", [1]]),
     ] {
-        check(&json!([broken, fine]), &format!("{PLAIN}; unreadable 1"));
+        check(&json!([broken, fine]), &format!("{PLAIN}; unreadable 1; not compared: {UNREADABLE}"));
     }
     check(&json!([fine, {"type": "BlockPinned", "x": 1}, ["BlockPinned"]]), &format!("{PLAIN}; skipped 2"));
     for broken in [json!(7), json!(null), json!([]), json!([1]), json!({}), json!({"type": 1})] {

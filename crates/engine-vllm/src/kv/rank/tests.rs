@@ -232,6 +232,10 @@ async fn without_a_replay_endpoint_the_first_batch_tells_whether_history_is_whol
     expect(&mut early, &["unproven", missing, "+4"]).await;
     let counters = counted(&mut early, |counters| counters.gaps > 0).await;
     assert_eq!(counters.replays, 0, "nobody can be asked");
+    publisher.publish(cleared()).await;
+    expect(&mut early, &["cleared", "complete"]).await;
+    publisher.raw(&[b"kv", &[1, 2, 3], b"what this was is not known"]).await;
+    expect(&mut early, &["unproven", unknown]).await;
 }
 
 #[tokio::test]
