@@ -96,16 +96,31 @@ impl Edit<'_> {
 
     /// Room for one more run in a holder's list.
     pub(super) fn reserve_listed_run(&mut self, holder: u32) -> Result<(), Full> {
-        let lane = &mut self.state.lanes[holder as usize];
+        let lane = &self.state.lanes[holder as usize];
         if lane.runs.len() > 2 * lane.covered + STALE_RUNS {
-            let mut runs = std::mem::take(&mut lane.runs);
-            runs.sort_unstable();
-            runs.dedup();
-            runs.retain(|&run| self.range(holder, run) != (0, 0));
-            self.state.lanes[holder as usize].runs = runs;
+            self.tidy_runs(holder, STALE_RUNS);
         }
         let lane = &mut self.state.lanes[holder as usize];
         self.state.budget.reserve(&mut lane.runs, 1)
+    }
+
+    /// Leaves in a holder's list what is true, and gives room back that is more than twice that and `spare` entries: at the
+    /// bound, others would miss it.
+    pub(super) fn tidy_runs(&mut self, holder: u32, spare: usize) {
+        let mut runs = std::mem::take(&mut self.state.lanes[holder as usize].runs);
+        runs.sort_unstable();
+        runs.dedup();
+        runs.retain(|&run| self.range(holder, run) != (0, 0));
+        let budget = &mut self.state.budget;
+        let mut fitting = Vec::new();
+        if runs.capacity() > 2 * (runs.len() + spare)
+            && budget.reserve(&mut fitting, runs.len() + spare).is_ok()
+        {
+            fitting.append(&mut runs);
+            budget.give(runs.capacity() * size_of::<u32>());
+            runs = fitting;
+        }
+        self.state.lanes[holder as usize].runs = runs;
     }
 
     /// Remembers that `holder` has blocks of `run`. The caller reserved room.

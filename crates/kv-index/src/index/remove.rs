@@ -108,9 +108,8 @@ impl Edit<'_> {
             self.state.lanes[holder as usize].blocks, 0,
             "the list named every run of the holder"
         );
-        runs.clear();
-        self.state.lanes[holder as usize].runs = runs;
         let state = &mut *self.state;
+        state.budget.give(runs.capacity() * size_of::<u32>());
         let group = &mut state.groups[state.lanes[holder as usize].group as usize];
         if group.lanes.iter().all(|&lane| state.lanes[lane as usize].blocks == 0)
             && let Some(private) = group.private.take()

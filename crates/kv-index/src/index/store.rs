@@ -74,6 +74,10 @@ impl Edit<'_> {
     fn make_room(&mut self, holder: u32, pinned: u32, evictions: &mut usize) -> bool {
         self.state.pinned = pinned;
         *evictions += 1;
+        if *evictions == EVICTIONS_MAX / 2 {
+            // It may be the lists of many holders that take the room.
+            (0..self.state.lanes.len()).for_each(|holder| self.tidy_runs(holder as u32, 0));
+        }
         let made = *evictions <= EVICTIONS_MAX && self.evict();
         if !made {
             self.mark_evicted(holder);

@@ -1,6 +1,6 @@
 //! The byte bound, and that memory does not grow at a constant size.
 
-use super::{Random, blocks, chain, found, names};
+use super::{Random, blocks, chain, chain_after, found, names};
 use crate::index::{BYTES_MIN, Holder, Index, IndexConfig};
 
 /// A sequence of `len` blocks that no other number has.
@@ -115,4 +115,40 @@ fn churned(live: usize, replaced: usize) -> (usize, usize) {
 fn memory_stays_when_blocks_come_and_go() {
     let (fresh, after) = churned(2000, 20_000);
     assert!(after * 10 <= fresh * 13, "{after} bytes after churn, {fresh} before");
+}
+
+#[test]
+fn many_holders_under_a_small_bound_leave_room_for_blocks() {
+    let bytes_max = BYTES_MIN;
+    let index = Index::new(IndexConfig { bytes_max });
+    let holders: Vec<Holder> = (0..1000).map(|_| index.add_holder()).collect();
+    let mut random = Random::new(1);
+    let mut paths: Vec<Vec<u64>> = vec![vec![]];
+    for step in 0..40_000 {
+        // Prompts that part and go on, so that runs are split and joined all the time.
+        let mut path = paths[random.below(paths.len())].clone();
+        path.truncate(random.below(path.len() + 1));
+        let holder = holders[random.below(holders.len())];
+        if random.percent(50) {
+            let mut parent = path.last().copied().unwrap_or(0);
+            for _ in 0..=random.below(100) {
+                let token = if random.percent(90) { 0 } else { random.next() % 40 };
+                parent = chain_after(parent, token);
+                path.push(parent);
+            }
+            index.store(holder, None, &blocks(&path)).expect("it begins a sequence");
+            let at = random.below(150);
+            if at < paths.len() { paths[at] = path } else { paths.push(path) }
+        } else if !path.is_empty() {
+            let name = names(&path[random.below(path.len())..][..1]);
+            index.remove(holder, &name);
+        }
+        if step % 1000 == 0 {
+            index.take_evicted();
+            index.audit();
+        }
+    }
+    let stats = index.stats();
+    assert!(stats.bytes <= bytes_max && stats.evicted > 0, "{stats:?}");
+    assert!(stats.blocks > 5_000, "the bound is for blocks: {stats:?}");
 }
