@@ -46,14 +46,19 @@ pub(crate) struct Rank {
     news: VecDeque<KvNews>,
     /// Events and messages that the cursor does not count.
     unreadable: u64,
-    /// Whether the log has told of something unreadable on this connection.
-    unreadable_logged: bool,
     skipped: u64,
     /// Replays that were asked for: the cursor counts those that nobody could be asked for, too.
     replays: u64,
     told: KvCounters,
-    media_inexact_told: bool,
-    not_compared_told: bool,
+    once: Once,
+}
+
+/// What is said once per connection, and was.
+#[derive(Default)]
+struct Once {
+    unreadable: bool,
+    media_inexact: bool,
+    not_compared: bool,
 }
 
 /// A time without a subscription.
@@ -97,12 +102,10 @@ impl Rank {
             groups: Groups::default(),
             news: VecDeque::new(),
             unreadable: 0,
-            unreadable_logged: false,
             skipped: 0,
             replays: 0,
             told: KvCounters::default(),
-            media_inexact_told: false,
-            not_compared_told: false,
+            once: Once::default(),
         }
     }
 
@@ -292,12 +295,12 @@ impl Rank {
                 // A damaged batch is counted by the cursor, for the event that damaged it.
                 self.unreadable += batch.unreadable.saturating_sub(u64::from(batch.damaged));
                 self.skipped += batch.skipped;
-                if let Some(reason) = batch.media_inexact.filter(|_| !self.media_inexact_told) {
-                    self.media_inexact_told = true;
+                if let Some(reason) = batch.media_inexact.filter(|_| !self.once.media_inexact) {
+                    self.once.media_inexact = true;
                     self.news.push_back(KvNews::MediaInexact(reason.to_owned()));
                 }
-                if let Some(reason) = batch.not_compared.filter(|_| !self.not_compared_told) {
-                    self.not_compared_told = true;
+                if let Some(reason) = batch.not_compared.filter(|_| !self.once.not_compared) {
+                    self.once.not_compared = true;
                     self.news.push_back(KvNews::NotCompared(reason.to_owned()));
                 }
                 let cleared = batch.cleared();
@@ -350,8 +353,8 @@ impl Rank {
         counters.replays = self.replays;
         counters.unreadable += self.unreadable;
         counters.skipped += self.skipped;
-        if counters.unreadable > 0 && !self.unreadable_logged {
-            self.unreadable_logged = true;
+        if counters.unreadable > 0 && !self.once.unreadable {
+            self.once.unreadable = true;
             warn!(worker = %self.worker, rank = self.number,
                 "KV events that cannot be read are dropped; from here on they are only counted");
         }
