@@ -337,7 +337,7 @@ impl Target {
         self.not_compared.store(known.not_compared().is_some(), Ordering::Relaxed);
         self.lower_tiers.store(lower, Ordering::Relaxed);
         let reloaded = self.show_generations(&known.table);
-        let complete = known.shown() == KvState::Complete;
+        let complete = known.complete();
         let completeness_changed = self.complete.swap(complete, Ordering::Relaxed) != complete;
         self.metrics.complete(complete);
         if size_changed || media_changed || completeness_changed || reloaded {

@@ -86,9 +86,14 @@ impl Known {
         }
     }
 
+    /// Whether all of the table is known, as readers see it.
+    pub(super) fn complete(&self) -> bool {
+        self.state == KvState::Complete && !self.table.guessing()
+    }
+
     /// How much of the table is known, as readers see it.
     pub(super) fn shown(&self) -> KvState {
-        if self.state == KvState::Complete && self.table.guessing() {
+        if self.state == KvState::Complete && !self.complete() {
             return KvState::Partial(GUESSING.to_owned());
         }
         self.state.clone()
