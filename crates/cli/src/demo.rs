@@ -27,12 +27,7 @@ mod client;
 /// The model that the simulated engines serve.
 const MODEL: &str = "mock-model";
 /// Slow enough that requests overlap, and fast enough not to wait for.
-const TIMING: Timing = Timing {
-    step: Duration::from_millis(20),
-    prefill_token: Duration::ZERO,
-    decode_sequence: Duration::ZERO,
-    speed: 1.0,
-};
+const TIMING: Timing = Timing { step: Duration::from_millis(20), speed: 1.0, ..Timing::INSTANT };
 /// A demo that takes longer than this to come up is broken.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 /// The engines tell what they store, so that requests find their prefixes again.

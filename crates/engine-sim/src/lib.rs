@@ -22,4 +22,4 @@ pub use model::{Candidate, Context, Model, ModelConfig};
 pub use request::{Extra, Finish, RequestId, Script, SimRequest, StopCause};
 pub use sampling::{Sampler, Sampling};
 pub use simulation::{Error, PauseMode, SimConfig, Simulation, Started, Stats, Step, StepOutput, StepToken};
-pub use timing::Timing;
+pub use timing::{StepLoad, Timing};

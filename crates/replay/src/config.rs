@@ -96,6 +96,7 @@ impl EngineProfile {
             prefill_token: Duration::from_micros(100),
             decode_sequence: Duration::from_micros(100),
             speed: 1.0,
+            ..Timing::INSTANT
         },
     };
 

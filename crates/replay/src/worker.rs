@@ -60,7 +60,7 @@ impl Worker {
         }
         self.simulation.step(now, &mut self.step);
         self.busy = true;
-        self.prefill_tokens += u64::from(self.step.prefill_tokens);
+        self.prefill_tokens += u64::from(self.step.load.prefill_tokens);
         Some(now + self.step.length)
     }
 

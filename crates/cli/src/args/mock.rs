@@ -153,9 +153,15 @@ pub(crate) struct MockArgs {
     /// Added per 1000 prompt tokens computed in a step
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = units::duration, help_heading = "Simulation")]
     prefill_time: Duration,
+    /// Added per million pairs of a prompt token computed in a step and a token before it, cached or not
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = units::duration, hide_short_help = true, help_heading = "Simulation")]
+    prefill_attention_time: Duration,
     /// Added per sequence that decodes in a step
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = units::duration, hide_short_help = true, help_heading = "Simulation")]
     decode_time: Duration,
+    /// Added per 1000 tokens of context of the sequences that decode in a step
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = units::duration, hide_short_help = true, help_heading = "Simulation")]
+    decode_context_time: Duration,
     /// Probability per token that a sequence ends by itself
     #[arg(long, value_name = "P", default_value = "0", help_heading = "Simulation")]
     eos_probability: f64,
@@ -213,7 +219,9 @@ impl MockArgs {
         let timing = tito_mock::Timing {
             step: self.step_time,
             prefill_token: self.prefill_time / 1000,
+            prefill_attention: self.prefill_attention_time,
             decode_sequence: self.decode_time,
+            decode_context: self.decode_context_time,
             speed: self.speed,
         };
         MockConfig {

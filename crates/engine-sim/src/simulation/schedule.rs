@@ -141,9 +141,7 @@ impl Simulation {
         let mut ended = Vec::new();
         for Work { index, tokens } in work {
             let sequence = &mut self.running[index];
-            let prefill = sequence.prompt_tokens().saturating_sub(sequence.computed).min(tokens);
-            step.prefill_tokens += prefill;
-            step.decode_sequences += u32::from(prefill < tokens);
+            sequence.add_load(tokens, &mut step.load);
             sequence.computed += tokens;
             if sequence.pending() == 0 {
                 let first = step.tokens.len();
@@ -166,7 +164,7 @@ impl Simulation {
             self.turns.remove(&sequence.id);
             self.release(&mut sequence);
         }
-        step.length = self.config.timing.step_length(step.prefill_tokens, step.decode_sequences);
+        step.length = self.config.timing.step_length(&step.load);
     }
 
     /// Offers the blocks that were filled in this step to the prefix cache. One with the content of a cached

@@ -8,6 +8,7 @@ use crate::hash::fold;
 use crate::model::{Context, Model};
 use crate::request::{Extra, Finish, RequestId, Script, SimRequest, StopCause};
 use crate::sampling::Sampler;
+use crate::timing::StepLoad;
 
 /// Starts the chain of block hashes of a namespace.
 const NAMESPACE: u64 = 0x4e41_4d45;
@@ -163,6 +164,17 @@ impl Sequence {
     /// Tokens that are not computed yet. Never 0 while it runs.
     pub(super) fn pending(&self) -> u32 {
         self.len() - self.computed
+    }
+
+    /// Adds what computing its next `tokens` tokens takes.
+    pub(super) fn add_load(&self, tokens: u32, load: &mut StepLoad) {
+        let prefill = self.prompt_tokens.saturating_sub(self.computed).min(tokens);
+        if prefill > 0 {
+            load.prefill(self.computed, prefill);
+        }
+        if prefill < tokens {
+            load.decode(self.computed + tokens - 1);
+        }
     }
 
     /// When it may be scheduled next; none if it is stalled.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::blocks::KvEvent;
 use crate::model::Context;
 use crate::request::{Finish, RequestId};
+use crate::timing::StepLoad;
 
 /// A generated token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,10 +50,8 @@ pub struct Step {
     pub events: Vec<KvEvent>,
     /// How long the step takes.
     pub length: Duration,
-    /// Prompt tokens computed.
-    pub prefill_tokens: u32,
-    /// Sequences that decoded.
-    pub decode_sequences: u32,
+    /// What was computed.
+    pub load: StepLoad,
 }
 
 impl Step {
@@ -67,8 +66,7 @@ impl Step {
         self.outputs.clear();
         self.events.clear();
         self.length = Duration::ZERO;
-        self.prefill_tokens = 0;
-        self.decode_sequences = 0;
+        self.load = StepLoad::default();
     }
 
     /// Reports an end without tokens.

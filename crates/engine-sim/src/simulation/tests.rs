@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Error, KvEvent, PauseMode, SimConfig, Simulation, Step};
 use crate::model::{Model, ModelConfig};
 use crate::request::{Finish, RequestId, Script, SimRequest};
-use crate::timing::Timing;
+use crate::timing::{StepLoad, Timing};
 
 mod cache;
 mod properties;
@@ -99,10 +99,10 @@ fn a_long_prompt_is_prefilled_in_chunks_beside_decoding() {
     assert_eq!(bench.step(), "1+1");
     bench.add(2, ids(100, 25), 2);
     assert_eq!(bench.step(), "1+1");
-    assert_eq!((bench.step.prefill_tokens, bench.step.decode_sequences), (9, 1));
+    assert_eq!((bench.step.load.prefill_tokens, bench.step.load.decode_sequences), (9, 1));
     assert_eq!(bench.step(), "1+1");
     assert_eq!(bench.step(), "1+1, 2+1", "9 + 9 + 7 tokens of prefill");
-    assert_eq!(bench.step.prefill_tokens, 7);
+    assert_eq!(bench.step.load.prefill_tokens, 7);
     assert_eq!(bench.step(), "1+1, 2+1 Length");
 }
 
@@ -243,6 +243,7 @@ fn steps_take_time_by_what_they_compute() {
         prefill_token: Duration::from_millis(1),
         decode_sequence: Duration::from_millis(2),
         speed: 2.0,
+        ..Timing::INSTANT
     };
     let mut bench = Bench::new(SimConfig { timing, ..config() });
     bench.add(1, ids(0, 10), 3);
@@ -251,9 +252,10 @@ fn steps_take_time_by_what_they_compute() {
     bench.add(2, ids(50, 4), 1);
     bench.step();
     assert_eq!(bench.step.length, Duration::from_micros(5500));
-    assert!(Timing { speed: 0.0, ..timing }.is_instant());
-    assert_eq!(Timing { speed: f64::NAN, ..timing }.step_length(9, 9), Duration::ZERO);
-    assert_eq!(Timing { speed: 1e-300, ..timing }.step_length(9, 9), Duration::from_secs(86_400));
+    // The first decodes after 10 tokens while the second's prompt is new.
+    let expected =
+        StepLoad { prefill_tokens: 4, prefill_pairs: 10, decode_sequences: 1, decode_context_tokens: 10 };
+    assert_eq!(bench.step.load, expected);
 }
 
 #[test]

@@ -118,6 +118,6 @@ fn a_remote_prefill_computes_one_token_and_reports_the_prompt_as_cached() {
     let request = SimRequest::new(RequestId(1), ids(0, 31), 2);
     bench.sim.submit(SimRequest { remote_prefill: true, ..request }).unwrap();
     bench.step();
-    assert_eq!((bench.cached(1), bench.step.prefill_tokens), (Some(31), 1));
+    assert_eq!((bench.cached(1), bench.step.load.prefill_tokens), (Some(31), 1));
     assert!(matches!(bench.step.events[..], [KvEvent::Stored(_)]), "pulled blocks are told as stored");
 }
