@@ -63,6 +63,7 @@ pub(crate) const GATES: &[Gate] = &[
             ("tito-mock", "it answers vLLM's HTTP routes and has a control route of its own"),
             ("tito-bench", "it sends and checks JSON as a client does"),
             ("tito-testkit", "it plays clients"),
+            ("tito-test-support", "it plays clients and reads recordings"),
             ("tito", "commands print JSON when asked"),
             ("xtask", "it reads cargo's metadata"),
         ],
@@ -85,6 +86,11 @@ pub(crate) const GATES: &[Gate] = &[
             ("tito-rl", "the control listener"),
             ("tito-mock", "vLLM's HTTP routes"),
         ],
+    },
+    Gate {
+        dependency: "tito-test-support",
+        because: "it is for tests: name it under [dev-dependencies]",
+        allowed: &[("tito-testkit", "it is for tests itself")],
     },
 ];
 

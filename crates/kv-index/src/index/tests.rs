@@ -9,44 +9,21 @@ mod readers;
 mod reference;
 mod shapes;
 
+use tito_test_support::random::Random;
+
 use super::{Block, Holder, Index, IndexConfig};
 
 /// A large enough bound for tests that are not about the bound.
 const ROOMY: IndexConfig = IndexConfig { bytes_max: 256 << 20 };
 
-/// Seeded numbers, equal on every run.
-pub(super) struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-
-    fn percent(&mut self, percent: usize) -> bool {
-        self.below(100) < percent
-    }
-}
-
 /// The chain hash of a block with this token after `parent`.
 fn chain_after(parent: u64, token: u64) -> u64 {
-    Random(parent.rotate_left(17) ^ (token + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93)).next()
+    Random::new(parent.rotate_left(17) ^ (token + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93)).next()
 }
 
 /// What engine `engine` calls the block `chain`; engine 0 is the one that most agree with.
 fn name_by(engine: u64, chain: u64) -> u64 {
-    Random(chain ^ engine.wrapping_mul(0xA076_1D64_78BD_642F)).next()
+    Random::new(chain ^ engine.wrapping_mul(0xA076_1D64_78BD_642F)).next()
 }
 
 /// The blocks of a prompt: chain hashes of `tokens` after the root.

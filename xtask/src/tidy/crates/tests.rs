@@ -90,14 +90,20 @@ fn a_pure_crate_refuses_a_whole_family() {
 
 #[test]
 fn a_gated_dependency_stays_with_the_crates_that_have_a_reason() {
-    for (dependency, refused) in
-        [("serde_json", true), ("vllm-proto", true), ("axum", true), ("serde", false)]
-    {
+    for (dependency, refused) in [
+        ("serde_json", true),
+        ("vllm-proto", true),
+        ("axum", true),
+        ("tito-test-support", true),
+        ("serde", false),
+    ] {
         let expected = format!("crates/engine/Cargo.toml:6: tito-engine must not depend on {dependency}: ");
         let expected = if refused { vec![expected.as_str()] } else { vec![] };
         check(&format!("tito-engine 2: {dependency}"), ENGINE, &expected);
     }
-    check("tito-mock 3: serde_json vllm-proto axum", "| 3 | `mock` | look-alike | built |", &[]);
+    for dependencies in ["serde_json vllm-proto axum", "dev:tito-test-support"] {
+        check(&format!("tito-mock 3: {dependencies}"), "| 3 | `mock` | look-alike | built |", &[]);
+    }
 }
 
 #[test]

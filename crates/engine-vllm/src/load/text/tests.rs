@@ -87,9 +87,7 @@ fn a_line_that_is_too_long_or_no_text_is_passed_over() {
 
 #[test]
 fn the_recorded_answer_of_vllm_is_read() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/vllm-0.32/http-rs/metrics.json");
-    let recorded = std::fs::read_to_string(path).unwrap();
-    let recorded: serde_json::Value = serde_json::from_str(&recorded).unwrap();
+    let recorded = tito_test_support::fixtures::json("http-rs", "metrics");
     let loads = loads(recorded["response"]["body_text"].as_str().unwrap().as_bytes(), 0..1);
     assert_eq!(loads, [EngineLoad { rank: 0, running: 0, waiting: 0, kv_usage: 0.0 }]);
 }

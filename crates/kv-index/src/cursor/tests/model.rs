@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use tito_test_support::random::Random;
+
 use crate::{Action, Batch, Cursor};
 
 const RUNS: u64 = 3_000;
@@ -42,20 +44,6 @@ struct Faults {
     restarts: bool,
 }
 
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let word = (self.0 ^ (self.0 >> 31)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        (word ^ (word >> 32)) % bound
-    }
-
-    fn one_in(&mut self, count: u64) -> bool {
-        self.below(count) == 0
-    }
-}
-
 enum Wire {
     Batch(Batch<Body>),
     Interrupted,
@@ -68,7 +56,7 @@ enum Answer {
 }
 
 struct World {
-    dice: Dice,
+    random: Random,
     faults: Faults,
     process: usize,
     /// The table after each batch, per process.
@@ -88,7 +76,7 @@ impl World {
     fn new(seed: u64, faults: Faults) -> Self {
         let (cursor, actions) = Cursor::start();
         let mut world = Self {
-            dice: Dice(seed),
+            random: Random::new(seed),
             faults,
             process: 0,
             truth: vec![Vec::new()],
@@ -108,11 +96,11 @@ impl World {
     fn publish(&mut self, faulty: bool) {
         let mut table = self.truth[self.process].last().cloned().unwrap_or_default();
         let seq = self.truth[self.process].len() as u64;
-        let events: Vec<Event> = (0..=self.dice.below(4))
-            .map(|_| match self.dice.below(24) {
+        let events: Vec<Event> = (0..=self.random.below(4))
+            .map(|_| match self.random.below(24) {
                 0 => Event::Clear,
-                1..=13 => Event::Store(self.dice.below(16) as u8),
-                _ => Event::Remove(self.dice.below(16) as u8),
+                1..=13 => Event::Store(self.random.below(16) as u8),
+                _ => Event::Remove(self.random.below(16) as u8),
             })
             .collect();
         for &event in &events {
@@ -132,16 +120,16 @@ impl World {
 
     fn send(&mut self, mut batch: Batch<Body>) {
         let faults = self.faults;
-        if faults.loss && self.dice.one_in(6) {
+        if faults.loss && self.random.one_in(6) {
             return;
         }
-        if faults.wrong_numbers && self.dice.one_in(25) {
-            batch.seq = (1 << 40) + self.dice.below(1 << 20);
-        } else if faults.damage && self.dice.one_in(15) {
+        if faults.wrong_numbers && self.random.one_in(25) {
+            batch.seq = (1 << 40) + u64::from(self.random.below(1 << 20));
+        } else if faults.damage && self.random.one_in(15) {
             self.damage(&mut batch);
         }
-        let again = self.dice.one_in(6).then(|| batch.clone());
-        let reorder = self.dice.one_in(6) && matches!(self.wire.back(), Some(Wire::Batch(_)));
+        let again = self.random.one_in(6).then(|| batch.clone());
+        let reorder = self.random.one_in(6) && matches!(self.wire.back(), Some(Wire::Batch(_)));
         let at = self.wire.len() - usize::from(reorder);
         self.wire.insert(at, Wire::Batch(batch));
         self.wire.extend(again.map(Wire::Batch));
@@ -151,7 +139,7 @@ impl World {
         batch.digest ^= 1 << 60;
         batch.damaged = true;
         let body = batch.body.as_mut().unwrap();
-        let unreadable = self.dice.below(body.events.len() as u64) as usize;
+        let unreadable = self.random.index(body.events.len());
         body.events.drain(..=unreadable);
         batch.cleared = body.events.iter().any(|event| matches!(event, Event::Clear));
     }
@@ -160,12 +148,12 @@ impl World {
         self.process += 1;
         self.truth.push(Vec::new());
         self.ring.clear();
-        if self.dice.one_in(2) {
+        if self.random.one_in(2) {
             self.wire.clear();
         }
         self.wire.push_back(Wire::Interrupted);
         // A question or an answer under way is lost, or the question reaches the next process.
-        if let Some((ask, _)) = self.ask.filter(|_| self.dice.one_in(2)) {
+        if let Some((ask, _)) = self.ask.filter(|_| self.random.one_in(2)) {
             self.ask = None;
             self.answers.push_back(Answer::Fail(ask));
         }
@@ -186,11 +174,11 @@ impl World {
             return;
         }
         let Some((ask, from)) = self.ask.take() else { return };
-        if !self.faults.replay || (self.faults.replay_fails && self.dice.one_in(4)) {
+        if !self.faults.replay || (self.faults.replay_fails && self.random.one_in(4)) {
             return self.answers.push_back(Answer::Fail(ask));
         }
         let batches: Vec<_> = self.ring.iter().filter(|batch| batch.seq >= from).cloned().collect();
-        let cut = (self.faults.replay_fails && self.dice.one_in(6)).then(|| self.dice.below(4) as usize);
+        let cut = (self.faults.replay_fails && self.random.one_in(6)).then(|| self.random.index(4));
         let sent = cut.unwrap_or(batches.len()).min(batches.len());
         self.answers.extend(batches.into_iter().take(sent).map(|batch| Answer::Batch(ask, batch)));
         self.answers.push_back(if cut.is_some() { Answer::Fail(ask) } else { Answer::End(ask) });
@@ -247,12 +235,12 @@ impl World {
 
     fn run(mut self) {
         for _ in 0..STEPS {
-            match self.dice.below(20) {
+            match self.random.below(20) {
                 0..6 => self.publish(true),
                 6..12 => self.deliver(),
                 12..15 => self.serve(),
                 15..19 => self.answer(),
-                _ if self.faults.restarts && self.dice.one_in(6) => self.restart(),
+                _ if self.faults.restarts && self.random.one_in(6) => self.restart(),
                 _ => {}
             }
         }

@@ -18,8 +18,8 @@ fn the_bound_is_kept_and_who_lost_blocks_is_told() {
         let holders: Vec<Holder> = (0..100).map(|_| index.add_holder()).collect();
         let mut random = Random::new(bytes_max as u64);
         for number in 0..3000 {
-            let holder = holders[random.below(100)];
-            let path = sequence(number / 2, 1 + random.below(200));
+            let holder = holders[random.index(100)];
+            let path = sequence(number / 2, 1 + random.index(200));
             index.store(holder, None, &blocks(&path)).unwrap();
             assert!(index.stats().bytes <= bound, "{} of {bound}", index.stats().bytes);
         }
@@ -83,8 +83,8 @@ fn churned(live: usize, replaced: usize) -> (usize, usize) {
     let mut world: Vec<(Holder, Vec<u64>)> = Vec::new();
     let mut fresh = 0;
     for number in 0..live + replaced {
-        let path = sequence(number as u64, 20 + random.below(100));
-        let holder = holders[random.below(8)];
+        let path = sequence(number as u64, 20 + random.index(100));
+        let holder = holders[random.index(8)];
         let all = blocks(&path);
         for from in (0..all.len()).step_by(16) {
             let parent = from.checked_sub(1).map(|parent| all[parent].engine);
@@ -93,7 +93,7 @@ fn churned(live: usize, replaced: usize) -> (usize, usize) {
         if world.len() < live {
             world.push((holder, path));
         } else {
-            let at = random.below(live);
+            let at = random.index(live);
             let (holder, path) = std::mem::replace(&mut world[at], (holder, path));
             let mut gone = names(&path);
             if random.percent(50) {
@@ -126,21 +126,21 @@ fn many_holders_under_a_small_bound_leave_room_for_blocks() {
     let mut paths: Vec<Vec<u64>> = vec![vec![]];
     for step in 0..40_000 {
         // Prompts that part and go on, so that runs are split and joined all the time.
-        let mut path = paths[random.below(paths.len())].clone();
-        path.truncate(random.below(path.len() + 1));
-        let holder = holders[random.below(holders.len())];
+        let mut path = paths[random.index(paths.len())].clone();
+        path.truncate(random.index(path.len() + 1));
+        let holder = holders[random.index(holders.len())];
         if random.percent(50) {
             let mut parent = path.last().copied().unwrap_or(0);
-            for _ in 0..=random.below(100) {
+            for _ in 0..=random.index(100) {
                 let token = if random.percent(90) { 0 } else { random.next() % 40 };
                 parent = chain_after(parent, token);
                 path.push(parent);
             }
             index.store(holder, None, &blocks(&path)).expect("it begins a sequence");
-            let at = random.below(150);
+            let at = random.index(150);
             if at < paths.len() { paths[at] = path } else { paths.push(path) }
         } else if !path.is_empty() {
-            let name = names(&path[random.below(path.len())..][..1]);
+            let name = names(&path[random.index(path.len())..][..1]);
             index.remove(holder, &name);
         }
         if step % 1000 == 0 {

@@ -12,9 +12,9 @@ struct Deal {
     /// Holders, some of them of one engine.
     holders: usize,
     /// Engines that have names of their own, in percent.
-    own_names: usize,
+    own_names: u32,
     /// Names that are drawn from a few and mean nothing, in percent.
-    loose_names: usize,
+    loose_names: u32,
     /// Blocks per store, at most.
     blocks_max: usize,
     /// Memberships from which on more is removed than stored.
@@ -38,7 +38,7 @@ impl World {
         let index = Index::new(config);
         let (mut reference, mut holders, mut engines) = (Reference::default(), Vec::new(), Vec::new());
         for at in 0..deal.holders {
-            let sibling = (at > 0 && random.percent(30)).then(|| random.below(at));
+            let sibling = (at > 0 && random.percent(30)).then(|| random.index(at));
             let engine = sibling.map_or(at, |sibling| engines[sibling]);
             holders.push(sibling.map_or_else(
                 || index.add_holder(),
@@ -61,12 +61,12 @@ impl World {
 
     /// A path that was stored, cut somewhere and continued by chance.
     fn path(&mut self, more: usize) -> (Vec<u64>, usize) {
-        let at = self.random.below(self.paths.len());
+        let at = self.random.index(self.paths.len());
         let mut path = self.paths[at].clone();
-        path.truncate(self.random.below(path.len() + 1));
+        path.truncate(self.random.index(path.len() + 1));
         let known = path.len();
         let mut parent = path.last().copied().unwrap_or(0);
-        for _ in 0..=self.random.below(more) {
+        for _ in 0..=self.random.index(more) {
             parent =
                 chain_after(parent, if self.random.percent(80) { 0 } else { 1 + self.random.next() % 2 });
             path.push(parent);
@@ -100,7 +100,7 @@ impl World {
         let stored = self.index.store(self.holders[holder], parent, &blocks);
         assert_eq!(stored, Ok(()), "the parent was known");
         self.reference.store(holder, &blocks);
-        let slot = self.random.below(64);
+        let slot = self.random.index(64);
         if slot < self.paths.len() {
             self.paths[slot] = path;
         } else {
@@ -109,10 +109,10 @@ impl World {
     }
 
     fn remove(&mut self, holder: usize) {
-        let kind = self.random.below(4);
+        let kind = self.random.index(4);
         let held = self.reference.blocks(holder);
         let mut names: Vec<u64> = if kind == 0 {
-            let skip = self.random.below(held.len() + 1);
+            let skip = self.random.index(held.len() + 1);
             held.iter()
                 .skip(skip)
                 .step_by(3)
@@ -120,9 +120,9 @@ impl World {
                 .map(|&chain| self.reference.name_of(holder, chain))
                 .collect()
         } else {
-            let at = self.random.below(self.paths.len());
+            let at = self.random.index(self.paths.len());
             let path = &self.paths[at];
-            let (from, count) = (self.random.below(path.len() + 1), 1 + self.random.below(16));
+            let (from, count) = (self.random.index(path.len() + 1), 1 + self.random.index(16));
             let from = if kind == 2 { 0 } else { from };
             path[from..]
                 .iter()
@@ -140,9 +140,9 @@ impl World {
     }
 
     fn operate(&mut self) {
-        let holder = self.random.below(self.deal.holders);
+        let holder = self.random.index(self.deal.holders);
         let full = self.reference.memberships() > self.deal.memberships;
-        match self.random.below(1000) {
+        match self.random.index(1000) {
             0..=2 => {
                 self.index.clear(self.holders[holder]);
                 self.reference.clear(holder);
@@ -170,8 +170,8 @@ impl World {
         if !self.random.percent(25) {
             return;
         }
-        let holder = self.random.below(self.deal.holders);
-        let from = self.random.below(path.len());
+        let holder = self.random.index(self.deal.holders);
+        let from = self.random.index(path.len());
         assert_eq!(
             self.index.run_from(self.holders[holder], &path, from),
             self.reference.run_from(holder, &path, from),

@@ -20,11 +20,11 @@ fn path(number: usize) -> Vec<u64> {
 fn churn(index: &Index, restless: &[Holder], operations: usize) {
     let mut random = Random::new(9);
     for _ in 0..operations {
-        let holder = restless[random.below(restless.len())];
-        let path = path(random.below(PATHS));
-        let from = random.below(DEPTH);
-        let to = from + 1 + random.below(DEPTH - from);
-        match random.below(20) {
+        let holder = restless[random.index(restless.len())];
+        let path = path(random.index(PATHS));
+        let from = random.index(DEPTH);
+        let to = from + 1 + random.index(DEPTH - from);
+        match random.index(20) {
             0 => index.clear(holder),
             1..=8 => {
                 let parent = (from > 0).then(|| names(&path)[from - 1]);
@@ -34,7 +34,7 @@ fn churn(index: &Index, restless: &[Holder], operations: usize) {
             }
             9..=11 => {
                 // Blocks that nobody else has, to move others around.
-                let mut own: Vec<u64> = (0..30 + random.below(200) as u64).collect();
+                let mut own: Vec<u64> = (0..30 + random.index(200) as u64).collect();
                 own[0] = random.next() >> 1;
                 let own: Vec<Block> = blocks(&chain(&own));
                 assert_eq!(index.store(holder, None, &own), Ok(()));
@@ -67,7 +67,7 @@ fn a_look_up_beside_a_busy_writer_never_misses_a_block_that_stays() {
         let mut random = Random::new(3);
         let mut reads = 0u64;
         while !done.load(Ordering::Relaxed) {
-            let number = random.below(PATHS);
+            let number = random.index(PATHS);
             let path = path(number);
             let seen = found(&index, &path);
             let of_steady = seen.iter().filter(|seen| seen.0 == steady).map(|seen| seen.1 as usize);
@@ -75,7 +75,7 @@ fn a_look_up_beside_a_busy_writer_never_misses_a_block_that_stays() {
             let mut holders: Vec<Holder> = seen.iter().map(|seen| seen.0).collect();
             holders.dedup();
             assert_eq!(holders.len(), seen.len(), "every holder once");
-            let from = random.below(DEPTH - PATHS);
+            let from = random.index(DEPTH - PATHS);
             assert_eq!(index.run_from(steady, &path, from), DEPTH - number - from);
             reads += 1;
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use tito_test_support::random::Random;
 use tito_types::{EngineHash, KvEvent, StoredBlocks};
 
 use super::{SIZE, TIERS, stored};
@@ -15,16 +16,6 @@ const DEPTH: usize = 6;
 /// The load of the adapter that a prompt is for, 0 without one, then a list of block kinds; a block of kind `k` holds the
 /// token `k` as often as blocks are large.
 type Prefix = Vec<u32>;
-
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let word = (self.0 ^ (self.0 >> 31)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        ((word ^ (word >> 32)) % bound as u64) as usize
-    }
-}
 
 struct Engine {
     table: Table,
@@ -57,18 +48,18 @@ impl Engine {
     }
 
     /// Stores one to three blocks after a prefix that some tier has and that can still be asked for, or at the start.
-    fn store(&mut self, dice: &mut Dice) -> KvEvent {
+    fn store(&mut self, random: &mut Random) -> KvEvent {
         let roots = [vec![0], vec![self.loads]];
         let live = |prefix: &&Prefix| prefix.len() <= DEPTH && [0, self.loads].contains(&prefix[0]);
         let known: Vec<&Prefix> = self.held.iter().flatten().filter(live).chain(&roots).collect();
-        let parent = known[dice.below(known.len())].clone();
-        let blocks = 1 + dice.below(3.min(DEPTH + 1 - parent.len()));
-        let tier = dice.below(5).saturating_sub(2);
-        self.store_after(&parent, blocks, tier, dice)
+        let parent = known[random.index(known.len())].clone();
+        let blocks = 1 + random.index(3.min(DEPTH + 1 - parent.len()));
+        let tier = random.index(5).saturating_sub(2);
+        self.store_after(&parent, blocks, tier, random)
     }
 
-    fn store_after(&mut self, parent: &[u32], blocks: usize, tier: usize, dice: &mut Dice) -> KvEvent {
-        let kinds: Vec<u32> = (0..blocks).map(|_| dice.below(3) as u32).collect();
+    fn store_after(&mut self, parent: &[u32], blocks: usize, tier: usize, random: &mut Random) -> KvEvent {
+        let kinds: Vec<u32> = (0..blocks).map(|_| random.index(3) as u32).collect();
         let whole = [parent, &kinds].concat();
         let prefixes = (parent.len() + 1..=whole.len()).map(|len| whole[..len].to_vec());
         let hashes = prefixes.clone().map(|prefix| self.name(&prefix)).collect();
@@ -87,31 +78,31 @@ impl Engine {
     }
 
     /// Its blocks have another size from now on, as the next event shows.
-    fn resize(&mut self, dice: &mut Dice) -> KvEvent {
+    fn resize(&mut self, random: &mut Random) -> KvEvent {
         let others: Vec<u32> = [2, 4, 8].into_iter().filter(|size| *size != self.size).collect();
-        self.size = others[dice.below(2)];
+        self.size = others[random.index(2)];
         self.held = Default::default();
         // One block alone could be the beginning of a larger one.
-        let root = [[0, self.loads][dice.below(2)]];
-        self.store_after(&root, 2, 0, dice)
+        let root = [[0, self.loads][random.index(2)]];
+        self.store_after(&root, 2, 0, random)
     }
 
     /// The adapter is loaded again, as the engine's list tells or the next event.
-    fn reload(&mut self, dice: &mut Dice) -> KvEvent {
+    fn reload(&mut self, random: &mut Random) -> KvEvent {
         self.loads += 1;
-        if dice.below(2) == 0 {
+        if random.index(2) == 0 {
             assert!(self.table.adapter_loaded("ad", u64::from(self.loads)));
-            return self.store(dice);
+            return self.store(random);
         }
-        self.store_after(&[self.loads], 1, 0, dice)
+        self.store_after(&[self.loads], 1, 0, random)
     }
 
     /// Copies up to three blocks, wherever they are in their prefixes, to a lower tier, saying their names only.
-    fn copy(&mut self, dice: &mut Dice) -> KvEvent {
-        let (tier, mut hashes) = (1 + dice.below(2), Vec::new());
+    fn copy(&mut self, random: &mut Random) -> KvEvent {
+        let (tier, mut hashes) = (1 + random.index(2), Vec::new());
         let held: Vec<Prefix> = self.held.iter().flatten().cloned().collect();
-        for _ in 0..dice.below(4).min(held.len()) {
-            let prefix = &held[dice.below(held.len())];
+        for _ in 0..random.index(4).min(held.len()) {
+            let prefix = &held[random.index(held.len())];
             hashes.push(self.name(prefix));
             self.held[tier].insert(prefix.clone());
         }
@@ -119,11 +110,11 @@ impl Engine {
     }
 
     /// Removes up to three blocks from one tier, wherever they are in their prefixes, and one it never had.
-    fn remove(&mut self, dice: &mut Dice) -> KvEvent {
-        let tier = dice.below(3);
-        let mut hashes = vec![EngineHash(dice.below(1_000) as u64)];
-        for _ in 0..dice.below(4) {
-            let at = dice.below(self.held[tier].len().max(1));
+    fn remove(&mut self, random: &mut Random) -> KvEvent {
+        let tier = random.index(3);
+        let mut hashes = vec![EngineHash(random.index(1_000) as u64)];
+        for _ in 0..random.index(4) {
+            let at = random.index(self.held[tier].len().max(1));
             if let Some(prefix) = self.held[tier].iter().nth(at).cloned() {
                 hashes.push(self.name(&prefix));
                 self.held[tier].remove(&prefix);
@@ -153,23 +144,23 @@ impl Engine {
 }
 
 fn run(seed: u64) {
-    let (index, hasher, mut dice) =
-        (Index::new(IndexConfig { bytes_max: 8 << 20 }), Hasher::new(5), Dice(seed));
+    let (index, hasher, mut random) =
+        (Index::new(IndexConfig { bytes_max: 8 << 20 }), Hasher::new(5), Random::new(seed));
     // Two engines that agree on names and one that does not.
     let mut engines = [1, 1, 2].map(Engine::new);
     for step in 0..EVENTS {
-        let engine = &mut engines[dice.below(3)];
+        let engine = &mut engines[random.index(3)];
         let (size, seen) = (engine.size, engine.seen);
-        let event = match dice.below(40) {
+        let event = match random.index(40) {
             0 => {
                 engine.held = Default::default();
                 KvEvent::Cleared
             }
-            1 => engine.resize(&mut dice),
-            2 => engine.reload(&mut dice),
-            3..6 => engine.copy(&mut dice),
-            6..25 => engine.store(&mut dice),
-            _ => engine.remove(&mut dice),
+            1 => engine.resize(&mut random),
+            2 => engine.reload(&mut random),
+            3..6 => engine.copy(&mut random),
+            6..25 => engine.store(&mut random),
+            _ => engine.remove(&mut random),
         };
         let applied = engine.table.apply(&index, &hasher, &event);
         assert_eq!(
@@ -179,7 +170,7 @@ fn run(seed: u64) {
         );
         for engine in &engines {
             for load in [0, engine.loads] {
-                let kinds = (0..DEPTH).map(|_| dice.below(3) as u32);
+                let kinds = (0..DEPTH).map(|_| random.index(3) as u32);
                 let prompt: Prefix = std::iter::once(load).chain(kinds).collect();
                 let found = engine.found(&index, &hasher, &prompt);
                 assert_eq!(engine.overlap(&prompt), found, "seed {seed} step {step}: {prompt:?}");

@@ -1,6 +1,6 @@
 //! What vLLM 0.32 published, byte for byte, against the same batches as its recorder decoded them.
 
-use std::path::Path;
+use tito_test_support::fixtures;
 
 use super::*;
 
@@ -9,20 +9,17 @@ const BATCHES_MIN: usize = 36;
 
 #[test]
 fn every_recorded_batch_is_read_as_it_was_recorded() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/vllm-0.32/kv-events");
     let mut batches = 0;
-    for file in std::fs::read_dir(&folder).expect("the recordings are vendored") {
-        let path = file.expect("readable").path();
-        let recording: Value =
-            serde_json::from_slice(&std::fs::read(&path).expect("readable")).expect("JSON");
+    for name in fixtures::names("kv-events") {
+        let recording = fixtures::json("kv-events", &name);
         let mut groups = Groups::default();
         for frames in recording["frames"].as_array().expect("a list") {
             let Some(decoded) = frames.get("decoded") else { continue };
             let payload = frames["frames_hex"].as_array().expect("a list").last().expect("a payload");
-            let found = shown(&hex(payload.as_str().expect("hex")), &mut groups);
+            let found = shown(&fixtures::hex(payload.as_str().expect("hex")), &mut groups);
             let expected: Vec<String> =
                 decoded[1].as_array().expect("events").iter().map(expected_event).collect();
-            assert_eq!(found, expected.join("; "), "{}", path.display());
+            assert_eq!(found, expected.join("; "), "{name}");
             batches += 1;
         }
     }
@@ -67,9 +64,4 @@ fn expected_event(event: &Value) -> String {
 fn list(numbers: &Value) -> String {
     let numbers = numbers.as_array().expect("a list").iter().map(|number| number.as_u64().expect("unsigned"));
     format!("{:?}", numbers.collect::<Vec<_>>())
-}
-
-fn hex(text: &str) -> Vec<u8> {
-    let digits = |at| u8::from_str_radix(&text[at..at + 2], 16).expect("hex");
-    (0..text.len()).step_by(2).map(digits).collect()
 }
