@@ -1,5 +1,7 @@
 //! One request, from its number to its verdict.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
@@ -21,7 +23,7 @@ const ERROR_BYTES_MAX: usize = 64 << 10;
 /// Sends requests by number and checks what comes back.
 #[derive(Debug)]
 pub(crate) struct Caller<T> {
-    pub(crate) pool: Pool<T>,
+    pub(crate) pool: Arc<Pool<T>>,
     pub(crate) head: RequestHead,
     pub(crate) workload: Workload,
     pub(crate) expected: Expected,
@@ -120,7 +122,7 @@ async fn next_piece(incoming: &mut Incoming) -> Result<Option<Bytes>, Failure> {
 }
 
 /// A whole body of at most `bytes_max`.
-async fn read_whole(incoming: &mut Incoming, bytes_max: usize) -> Result<Vec<u8>, Failure> {
+pub(crate) async fn read_whole(incoming: &mut Incoming, bytes_max: usize) -> Result<Vec<u8>, Failure> {
     let mut whole = Vec::new();
     while let Some(piece) = next_piece(incoming).await? {
         if whole.len() + piece.len() > bytes_max {

@@ -1,10 +1,15 @@
 //! Several targets under one load, in interleaved rounds.
 //!
 //! Machines are noisy and drift: a number measured now and one measured a minute later may differ by more than the
-//! servers do. So the targets take turns (A, B, A, B, …), each round uses one seed for all of them, and what is
-//! compared is the ratio within a round; the median over the rounds is reported.
+//! servers do. So the targets take turns, and what is compared is the ratio within a round; the median over the rounds
+//! is reported.
+//!
+//! Targets may share what is behind them, and then the first to ask would fill the caches for the second. So all
+//! targets of a round get prompts of the same lengths at the same times, but no run gets the prompts of another, and
+//! each round begins with another target.
 
 mod figures;
+mod shared;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,6 +19,7 @@ use serde::Serialize;
 use crate::config::{self, BenchConfig, Target};
 use crate::progress::Progress;
 use crate::report::Report;
+use crate::rng::{Purpose, Rng};
 use crate::run::{Error, run};
 
 /// The result of a comparison. The first target is the one the others are compared with.
@@ -23,8 +29,11 @@ pub struct Comparison {
     pub rounds: u32,
     /// One entry per target, in the order given.
     pub targets: Vec<TargetSummary>,
-    /// Every run, in the order it was made.
+    /// Every run: round by round, in each the targets in the order given. Round r was begun by target r, modulo their
+    /// number; the others followed in the order given, the first after the last.
     pub runs: Vec<Report>,
+    /// What may bias the comparison, in sentences.
+    pub warnings: Vec<String>,
 }
 
 /// What the rounds say about one target. Keys are the report's, with a dot (`e2e_ms.p99`).
@@ -45,7 +54,7 @@ impl Comparison {
     }
 
     /// Summarises runs made in rounds of `targets` runs each.
-    fn new(rounds: u32, targets: usize, runs: Vec<Report>) -> Self {
+    fn new(rounds: u32, targets: usize, runs: Vec<Report>, warnings: Vec<String>) -> Self {
         let figures: Vec<_> = runs.iter().map(figures::of).collect();
         let summaries = (0..targets).map(|target| {
             let mut values: BTreeMap<_, Vec<f64>> = BTreeMap::new();
@@ -63,12 +72,12 @@ impl Comparison {
                 ratio: medians(ratios),
             }
         });
-        Self { rounds, targets: summaries.collect(), runs }
+        Self { rounds, targets: summaries.collect(), runs, warnings }
     }
 }
 
-/// Measures `config.target` and each of `others` once per round. Round r uses the seed `config.workload.seed + r`, so
-/// that no round asks what an earlier one left in a prefix cache.
+/// Measures `config.target` and each of `others` once per round. Round r uses the seed `config.workload.seed + r` for
+/// all targets, and a prompt seed of its own for each.
 pub async fn compare(
     config: &BenchConfig,
     others: &[Target],
@@ -77,24 +86,42 @@ pub async fn compare(
 ) -> Result<Comparison, Error> {
     config::rounds(rounds).map_err(Error::Config)?;
     let targets: Vec<_> = std::iter::once(&config.target).chain(others).collect();
-    let of = |target: &Target, round: u32| {
-        let mut config = BenchConfig { target: target.clone(), ..config.clone() };
+    let of = |target: usize, round: u32| {
+        let mut config = BenchConfig { target: targets[target].clone(), ..config.clone() };
         config.workload.seed = config.workload.seed.wrapping_add(u64::from(round));
-        config.target.name = format!("{} {}/{rounds}", target.name, round + 1);
+        config.workload.prompt_seed = prompt_seed(config.workload.prompt_seed, round, target);
+        config.target.name = format!("{} {}/{rounds}", config.target.name, round + 1);
         config
     };
+    for at in 0..targets.len() {
+        of(at, 0).check().map_err(Error::Config)?;
+    }
+    let mut backends = Vec::new();
     for target in &targets {
-        of(target, 0).check().map_err(Error::Config)?;
+        backends.push(shared::backend(target).await);
     }
     let mut runs = Vec::new();
     for round in 0..rounds {
-        for target in &targets {
-            let mut report = run(&of(target, round), progress).await?;
-            report.target.name.clone_from(&target.name);
-            runs.push(report);
+        let mut turn = Vec::new();
+        for at in order(round, targets.len()) {
+            let mut report = run(&of(at, round), progress).await?;
+            report.target.name.clone_from(&targets[at].name);
+            turn.push((at, report));
         }
+        turn.sort_by_key(|(at, _)| *at);
+        runs.extend(turn.into_iter().map(|(_, report)| report));
     }
-    Ok(Comparison::new(rounds, targets.len(), runs))
+    Ok(Comparison::new(rounds, targets.len(), runs, shared::warnings(&backends)))
+}
+
+/// The targets by number, in the order of their turns: each round begins with another one.
+fn order(round: u32, targets: usize) -> impl Iterator<Item = usize> {
+    (0..targets).map(move |turn| (round as usize + turn) % targets)
+}
+
+/// Another one for every run of a comparison.
+fn prompt_seed(seed: u64, round: u32, target: usize) -> u64 {
+    Rng::new(seed, Purpose::Run, u64::from(round) << 32 | target as u64).next_u64()
 }
 
 fn medians(values: BTreeMap<&'static str, Vec<f64>>) -> BTreeMap<&'static str, f64> {

@@ -133,8 +133,11 @@ pub struct WorkloadConfig {
     pub ignore_eos: bool,
     /// Ask for a stream of events instead of one body.
     pub stream: bool,
-    /// Equal seeds give equal bodies and equal arrival times.
+    /// Decides lengths and arrival times.
     pub seed: u64,
+    /// Decides which ids the prompts hold. Runs that share it ask for the same prompts, so a prefix cache that one of
+    /// them filled serves the other.
+    pub prompt_seed: u64,
 }
 
 /// Groups of requests that begin with the same tokens, as the samples of one reinforcement-learning prompt do.

@@ -38,6 +38,10 @@ impl Tcp {
         }
         Ok(Self(addresses))
     }
+
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        self.0.iter().copied()
+    }
 }
 
 impl Transport for Tcp {

@@ -31,13 +31,12 @@ pub(crate) struct Phase<T> {
 }
 
 impl<T: Transport> Phase<T> {
-    /// A phase whose first request has the given number.
-    pub(crate) fn new(caller: &Arc<Caller<T>>, progress: &Arc<dyn Progress>, first: u64) -> Arc<Self> {
+    pub(crate) fn new(caller: &Arc<Caller<T>>, progress: &Arc<dyn Progress>) -> Arc<Self> {
         Arc::new(Self {
             caller: Arc::clone(caller),
             stats: Mutex::new(Stats::new()),
             progress: Arc::clone(progress),
-            next: AtomicU64::new(first),
+            next: AtomicU64::new(0),
             failures_left: AtomicU64::new(caller.limits.failures_max),
         })
     }
@@ -55,10 +54,9 @@ impl<T: Transport> Phase<T> {
 
     /// `concurrency` clients, each sending its next request when its last reply is complete.
     pub(crate) async fn closed_loop(self: &Arc<Self>, concurrency: u32, stop: Stop) {
-        let first = self.next.load(Relaxed);
         let begin = Instant::now();
         let (end, deadline) = match stop {
-            Stop::Requests(requests) => (first + requests, None),
+            Stop::Requests(requests) => (requests, None),
             Stop::Time(time) => (u64::MAX, Some(begin + time)),
         };
         let mut clients = JoinSet::new();

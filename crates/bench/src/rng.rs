@@ -38,6 +38,12 @@ pub(crate) enum Purpose {
     Marker = 3,
     /// Arrival times.
     Arrivals = 4,
+    /// The length of a prompt.
+    PromptLength = 5,
+    /// The ids of the warm-up's prompts.
+    Warmup = 6,
+    /// The ids of the prompts of one run of a comparison.
+    Run = 7,
 }
 
 fn mix(mut z: u64) -> u64 {

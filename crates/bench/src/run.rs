@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::arrivals::Arrivals;
 use crate::caller::Caller;
-use crate::config::{BenchConfig, ConfigError, ConfigErrors, Load, Stop, defaults};
+use crate::config::{BenchConfig, ConfigError, ConfigErrors, Load, Stop, WorkloadConfig, defaults};
 use crate::connection::{Pool, Tcp, Transport};
 use crate::pacer::Pacer;
 use crate::phase::Phase;
@@ -15,6 +15,7 @@ use crate::process::{ProcessError, Reading};
 use crate::progress::{Progress, Total};
 use crate::reply::Expected;
 use crate::report::{Costs, Measured, Report};
+use crate::rng::{Purpose, Rng};
 use crate::target::{Endpoint, RequestHead};
 use crate::workload::Workload;
 
@@ -64,11 +65,13 @@ pub(crate) async fn run_over<T: Transport>(
     pacer: &Pacer,
     progress: &Arc<dyn Progress>,
 ) -> Result<Report, Error> {
-    let caller = Arc::new(caller(config, transport)?);
+    let pool = Arc::new(Pool::new(transport));
+    let requests = requests(config.load);
+    let caller = Arc::new(caller(config, &pool, config.workload.prompt_seed, requests)?);
     let before = read_processes(config)?;
     let name = &config.target.name;
 
-    let warmup = Phase::new(&caller, progress, 0);
+    let warmup = warmup_phase(config, &pool, progress)?;
     if config.warmup_requests > 0 {
         progress.begin(&format!("{name}, warm-up"), Total::Requests(config.warmup_requests));
         let stop = Stop::Requests(config.warmup_requests);
@@ -79,7 +82,7 @@ pub(crate) async fn run_over<T: Transport>(
     // Read again: what the warm-up cost is not part of the run.
     let before = before.iter().map(Reading::again).collect::<Result<Vec<_>, _>>().map_err(Error::Process)?;
     let generator_before = Reading::take(std::process::id()).ok();
-    let phase = Phase::new(&caller, progress, config.warmup_requests);
+    let phase = Phase::new(&caller, progress);
     progress.begin(name, total(config.load));
     let begin = Instant::now();
     // What did not survive the warm-up is not measured.
@@ -99,23 +102,45 @@ pub(crate) async fn run_over<T: Transport>(
     let gave_up = warmup.gave_up() || phase.gave_up();
     let (warmup, stats) = (warmup.into_stats(), phase.into_stats());
     let elapsed = stats.last_end.unwrap_or(begin) - begin;
-    let connections_opened = caller.pool.opened();
+    let connections_opened = pool.opened();
     Ok(Report::new(config, Measured { warmup, stats, elapsed, costs, connections_opened, gave_up }))
 }
 
-fn caller<T: Transport>(config: &BenchConfig, transport: T) -> Result<Caller<T>, Error> {
-    let requests = match config.load {
-        Load::Closed { stop: Stop::Requests(requests), .. } => Some(config.warmup_requests + requests),
-        Load::Closed { stop: Stop::Time(_), .. } | Load::Open { .. } => None,
-    };
+/// Requests like those that are measured, with prompts of their own: whatever prefix cache they fill, the measured
+/// requests find nothing of theirs in it.
+fn warmup_phase<T: Transport>(
+    config: &BenchConfig,
+    pool: &Arc<Pool<T>>,
+    progress: &Arc<dyn Progress>,
+) -> Result<Arc<Phase<T>>, Error> {
+    let prompt_seed = Rng::new(config.workload.prompt_seed, Purpose::Warmup, 0).next_u64();
+    let caller = caller(config, pool, prompt_seed, Some(config.warmup_requests))?;
+    Ok(Phase::new(&Arc::new(caller), progress))
+}
+
+fn caller<T: Transport>(
+    config: &BenchConfig,
+    pool: &Arc<Pool<T>>,
+    prompt_seed: u64,
+    requests: Option<u64>,
+) -> Result<Caller<T>, Error> {
+    let workload = WorkloadConfig { prompt_seed, ..config.workload.clone() };
     Ok(Caller {
-        pool: Pool::new(transport),
-        head: RequestHead::new(&config.target, config.workload.stream)?,
-        workload: Workload::try_new(&config.target, &config.workload, requests)?,
-        expected: Expected::from(&config.workload),
-        stream: config.workload.stream,
+        pool: Arc::clone(pool),
+        head: RequestHead::new(&config.target, workload.stream)?,
+        workload: Workload::try_new(&config.target, &workload, requests)?,
+        expected: Expected::from(&workload),
+        stream: workload.stream,
         limits: config.limits,
     })
+}
+
+/// How many requests a loop sends, where that is known before.
+fn requests(load: Load) -> Option<u64> {
+    match load {
+        Load::Closed { stop: Stop::Requests(requests), .. } => Some(requests),
+        Load::Closed { stop: Stop::Time(_), .. } | Load::Open { .. } => None,
+    }
 }
 
 /// A closed loop warms up as it will run; an open loop with no more than a usual closed one, because a burst of all it

@@ -95,8 +95,16 @@ struct WorkloadLine<'a>(&'a WorkloadConfig);
 
 impl fmt::Display for WorkloadLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let WorkloadConfig { prompt_tokens, output_tokens, ids: _, prefix, ignore_eos, stream, seed } =
-            self.0;
+        let WorkloadConfig {
+            prompt_tokens,
+            output_tokens,
+            ids: _,
+            prefix,
+            ignore_eos,
+            stream,
+            seed,
+            prompt_seed: _,
+        } = self.0;
         let mode = if *stream { "streaming" } else { "unary" };
         let exactly = if *ignore_eos { "" } else { "up to " };
         write!(
@@ -140,6 +148,7 @@ impl fmt::Display for Comparison {
             writeln!(f, "{}", WorkloadLine(&report.workload))?;
             writeln!(f, "{}", LoadLine(report.load))?;
         }
+        self.warnings.iter().try_for_each(|warning| writeln!(f, "WARNING      {warning}"))?;
         let Some(first) = self.targets.first() else { return Ok(()) };
         writeln!(f, "medians of {} rounds; × is against {}, per round", self.rounds, first.name)?;
         write!(f, "{:<22}", "")?;

@@ -43,8 +43,8 @@ impl Endpoint {
     }
 
     /// The path of a route under this endpoint.
-    pub(crate) fn path(&self, api: Api) -> String {
-        format!("{}{}", self.base, api.path())
+    pub(crate) fn path(&self, route: &str) -> String {
+        format!("{}{route}", self.base)
     }
 }
 
@@ -63,15 +63,16 @@ pub(crate) struct RequestHead(http::request::Parts);
 
 impl RequestHead {
     pub(crate) fn new(target: &Target, stream: bool) -> Result<Self, ConfigError> {
-        let endpoint = Endpoint::parse(&target.url)?;
-        let mut head = Request::new(()).into_parts().0;
+        let accept = if stream { "text/event-stream" } else { "application/json" };
+        let mut head = head(target, target.api.path(), accept)?;
         head.method = Method::POST;
-        head.uri = endpoint.path(target.api).parse().map_err(|_| ConfigError::Url {
-            url: target.url.clone(),
-            reason: "its path cannot be extended",
-        })?;
-        head.headers = headers(&endpoint, target, stream)?;
+        head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         Ok(Self(head))
+    }
+
+    /// A request without a body for another route of the target.
+    pub(crate) fn get(target: &Target, route: &str) -> Result<Request<Full<Bytes>>, ConfigError> {
+        Ok(Request::from_parts(head(target, route, "application/json")?, Full::default()))
     }
 
     pub(crate) fn with(&self, body: Bytes) -> Request<Full<Bytes>> {
@@ -79,14 +80,23 @@ impl RequestHead {
     }
 }
 
-fn headers(endpoint: &Endpoint, target: &Target, stream: bool) -> Result<HeaderMap, ConfigError> {
+fn head(target: &Target, route: &str, accept: &'static str) -> Result<http::request::Parts, ConfigError> {
+    let endpoint = Endpoint::parse(&target.url)?;
+    let mut head = Request::new(()).into_parts().0;
+    head.uri = endpoint
+        .path(route)
+        .parse()
+        .map_err(|_| ConfigError::Url { url: target.url.clone(), reason: "its path cannot be extended" })?;
+    head.headers = headers(&endpoint, target, accept)?;
+    Ok(head)
+}
+
+fn headers(endpoint: &Endpoint, target: &Target, accept: &'static str) -> Result<HeaderMap, ConfigError> {
     let mut headers = HeaderMap::new();
     let host =
         HeaderValue::from_str(&endpoint.authority).expect("an authority that parsed is a header value");
     headers.insert(HOST, host);
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("tito-bench/", env!("CARGO_PKG_VERSION"))));
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let accept = if stream { "text/event-stream" } else { "application/json" };
     headers.insert(ACCEPT, HeaderValue::from_static(accept));
     if let Some(key) = &target.api_key {
         let bearer = format!("Bearer {}", key.expose());

@@ -139,7 +139,10 @@ async fn serve(
     loop {
         let (head, body) = read_request(&mut io, &mut buffer).await?;
         let number = asked.fetch_add(1, Relaxed);
-        let body = serde_json::from_slice(&body).expect("the generator sends valid JSON");
+        let body = match body.as_slice() {
+            [] => Value::Null,
+            json => serde_json::from_slice(json).expect("the generator sends valid JSON"),
+        };
         let answer = script(Asked { number, head, body });
         if let Some(moment) = answer.not_before {
             sleep_until(moment).await;
@@ -185,9 +188,8 @@ async fn read_request(
         read_more(buffer).await?;
     };
     let head = String::from_utf8(buffer.drain(..head_bytes).collect()).unwrap();
-    let length =
-        head.lines().find_map(|line| line.strip_prefix("content-length: ")).expect("a body of known length");
-    let length = length.parse().unwrap();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let length = length.map_or(0, |length| length.parse().unwrap());
     while buffer.len() < length {
         read_more(buffer).await?;
     }
@@ -214,6 +216,7 @@ pub(crate) fn config(api: Api, stream: bool) -> BenchConfig {
             ignore_eos: true,
             stream,
             seed: 7,
+            prompt_seed: 7,
         },
         load: Load::Closed { concurrency: 1, stop: Stop::Requests(1) },
         limits: Limits {

@@ -71,7 +71,7 @@ impl Workload {
         requests: Option<u64>,
         pool_bytes_max: u64,
     ) -> Result<Self, ConfigError> {
-        let WorkloadConfig { prompt_tokens, ids, prefix, seed, .. } = *config;
+        let WorkloadConfig { prompt_tokens, ids, prefix, seed, prompt_seed, .. } = *config;
         let requests = requests.unwrap_or(u64::MAX).max(1);
         let (head, foot) = json::around_ids(target, config);
 
@@ -85,18 +85,19 @@ impl Workload {
         let tails = ((pool_bytes_max - prefix_bytes) / tail_bytes).min(TAILS_MAX).min(requests);
 
         let prefixes = (0..groups).map(|group| {
-            let mut rng = Rng::new(seed, Purpose::Prefix, group);
+            let mut rng = Rng::new(prompt_seed, Purpose::Prefix, group);
             let mut text = ids_with_commas(&mut rng, ids, prefix.tokens);
             text.drain(..text.len().min(1)); // the first id has no comma before it
             text
         });
         let tails = (0..tails).map(|index| {
-            let mut rng = Rng::new(seed, Purpose::Tail, index);
-            let tokens = pick(&mut rng, prompt_tokens) - prefix.tokens;
+            let tokens =
+                pick(&mut Rng::new(seed, Purpose::PromptLength, index), prompt_tokens) - prefix.tokens;
+            let mut rng = Rng::new(prompt_seed, Purpose::Tail, index);
             let marker_tokens = tokens.min(MARKER_TOKENS);
             Tail { text: ids_with_commas(&mut rng, ids, tokens - marker_tokens), marker_tokens, tokens }
         });
-        let offset = Rng::new(seed, Purpose::Marker, 0).below(1 << 32);
+        let offset = Rng::new(prompt_seed, Purpose::Marker, 0).below(1 << 32);
         Ok(Self {
             head,
             foot,

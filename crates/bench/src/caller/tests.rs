@@ -36,10 +36,10 @@ async fn a_generate_request_says_what_the_workload_asks() {
     check_request(&config, expect![[r#"
         POST /base/inference/v1/generate HTTP/1.1
         host: it.test
-        content-type: application/json
         accept: application/json
         authorization: Bearer secret
-        {"token_ids":[887,337,328,301],"model":"m","sampling_params":{"max_tokens":2,"ignore_eos":true,"temperature":0},"cache_salt":"s"}"#]])
+        content-type: application/json
+        {"token_ids":[887,337,902,328],"model":"m","sampling_params":{"max_tokens":2,"ignore_eos":true,"temperature":0},"cache_salt":"s"}"#]])
     .await;
 }
 
@@ -51,9 +51,9 @@ async fn a_streaming_completions_request_says_what_the_workload_asks() {
     check_request(&config, expect![[r#"
         POST /base/v1/completions HTTP/1.1
         host: it.test
-        content-type: application/json
         accept: text/event-stream
-        {"prompt":[887,337,328,301],"max_tokens":2,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}"#]])
+        content-type: application/json
+        {"prompt":[887,337,902,328],"max_tokens":2,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}"#]])
     .await;
 }
 

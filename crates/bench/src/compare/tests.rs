@@ -1,7 +1,8 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Comparison, compare, median};
-use crate::config::{Api, Load, Stop, Target};
+use super::{Comparison, compare, median, order};
+use crate::config::{Api, Load, PrefixConfig, Span, Stop, Target};
 use crate::progress::{Progress, Silent};
 use crate::report::Report;
 use crate::run::Error;
@@ -29,7 +30,7 @@ async fn ratios_are_taken_within_a_round_so_that_drift_cancels() {
         runs.push(a_report("a", speed).await);
         runs.push(a_report("b", 2.0 * speed).await);
     }
-    let comparison = Comparison::new(3, 2, runs);
+    let comparison = Comparison::new(3, 2, runs, Vec::new());
     let of = |target: usize| {
         let summary = &comparison.targets[target];
         (summary.name.as_str(), summary.median["requests_per_s"], summary.ratio["requests_per_s"])
@@ -45,30 +46,62 @@ fn progress() -> Arc<dyn Progress> {
     Arc::new(Silent)
 }
 
+/// What one run asked, warm-up first.
+struct Asked {
+    target: &'static str,
+    prompt: Vec<u64>,
+}
+
 #[tokio::test]
-async fn targets_take_turns_and_each_round_asks_anew_but_all_targets_the_same() {
+async fn targets_take_turns_and_no_run_asks_for_the_prompts_of_another() {
     let (seen, mut asked) = tokio::sync::mpsc::unbounded_channel();
-    let start = |name: &'static str| {
+    let start = |target: &'static str| {
         let seen = seen.clone();
         OverTcp::start(move |asked| {
-            seen.send((name, asked.body["token_ids"].to_string())).unwrap();
+            if let Some(ids) = asked.body["token_ids"].as_array() {
+                let prompt = ids.iter().map(|id| id.as_u64().unwrap()).collect();
+                seen.send(Asked { target, prompt }).unwrap();
+            }
             Answer::json(TWO_TOKENS)
         })
     };
     let (a, b) = (start("a").await, start("b").await);
     let mut config = config(Api::Generate, false);
-    config.load = Load::Closed { concurrency: 1, stop: Stop::Requests(1) };
+    config.load = Load::Closed { concurrency: 1, stop: Stop::Requests(2) };
+    config.warmup_requests = 1;
+    config.workload.prompt_tokens = Span { first: 20, last: 200 };
+    config.workload.prefix = PrefixConfig { groups: 1, tokens: 8, siblings: 1 };
     config.target.url.clone_from(&a.url);
     let other = Target { name: "other".to_owned(), url: b.url.clone(), ..config.target.clone() };
-    let comparison = compare(&config, &[other], 2, &progress()).await.unwrap();
+    let comparison = compare(&config, &[other], 3, &progress()).await.unwrap();
 
-    assert!(comparison.ok());
+    assert!(comparison.ok() && comparison.warnings.is_empty(), "{:?}", comparison.warnings);
     let names: Vec<_> = comparison.runs.iter().map(|run| run.target.name.as_str()).collect();
-    assert_eq!(names, ["it", "other", "it", "other"]);
+    assert_eq!(names, ["it", "other", "it", "other", "it", "other"]);
     let requests: Vec<_> = std::iter::from_fn(|| asked.try_recv().ok()).collect();
-    let [(a0, one), (b0, two), (a1, three), (b1, four)] = requests.as_slice() else { panic!("{requests:?}") };
-    assert_eq!([*a0, *b0, *a1, *b1], ["a", "b", "a", "b"]);
-    assert!(one == two && three == four && one != three, "{requests:?}");
+    let runs: Vec<_> = requests.chunks(3).collect();
+    let turns: Vec<_> = runs.iter().map(|run| run[0].target).collect();
+    assert_eq!(turns, ["a", "b", "b", "a", "a", "b"], "each round begins with another target");
+
+    // Of every run, the prefix of its warm-up and the prefix of its measured requests.
+    let mut prefixes = BTreeSet::new();
+    for run in &runs {
+        let [warmup, one, two] = run else { panic!("a run is three requests") };
+        assert_eq!(one.prompt[..8], two.prompt[..8], "siblings share");
+        prefixes.extend([&warmup.prompt[..8], &one.prompt[..8]]);
+    }
+    assert_eq!(prefixes.len(), 2 * runs.len());
+    let lengths = |run: &[Asked]| run.iter().map(|asked| asked.prompt.len()).collect::<Vec<_>>();
+    for round in runs.chunks(2) {
+        assert_eq!(lengths(round[0]), lengths(round[1]), "targets of a round do the same work");
+    }
+    assert_ne!(lengths(runs[0]), lengths(runs[2]));
+}
+
+#[test]
+fn every_target_begins_a_round_in_turn() {
+    let orders: Vec<Vec<_>> = (0..4).map(|round| order(round, 3).collect()).collect();
+    assert_eq!(orders, [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2]]);
 }
 
 #[tokio::test]
@@ -83,5 +116,5 @@ async fn a_bad_target_ends_a_comparison_before_the_first_run() {
 async fn a_failed_run_fails_the_comparison() {
     let good = a_report("a", 1.0).await;
     let bad = run_in_memory(&config(Api::Generate, false), |_| Answer::json("{}")).await;
-    assert!(!Comparison::new(1, 2, vec![good, bad]).ok());
+    assert!(!Comparison::new(1, 2, vec![good, bad], Vec::new()).ok());
 }

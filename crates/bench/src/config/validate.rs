@@ -183,8 +183,16 @@ fn check_extra(checker: &mut Checker, extra: &Map<String, Value>) {
 }
 
 fn check_workload(checker: &mut Checker, workload: &WorkloadConfig) {
-    let WorkloadConfig { prompt_tokens, output_tokens, ids, prefix, ignore_eos: _, stream: _, seed: _ } =
-        workload;
+    let WorkloadConfig {
+        prompt_tokens,
+        output_tokens,
+        ids,
+        prefix,
+        ignore_eos: _,
+        stream: _,
+        seed: _,
+        prompt_seed: _,
+    } = workload;
     checker.range("prompt_tokens", prompt_tokens.first, 1.0, f64::from(PROMPT_TOKENS_MAX));
     checker.range("prompt_tokens", prompt_tokens.last, 1.0, f64::from(PROMPT_TOKENS_MAX));
     for (field, span) in [("prompt_tokens", prompt_tokens), ("ids", ids)] {

@@ -77,7 +77,7 @@ async fn arrivals_beyond_the_bound_are_shed_and_counted_instead_of_delayed() {
 async fn a_generator_that_is_late_counts_its_lateness_as_latency() {
     let config = open(1000);
     let caller = crate::caller::Caller {
-        pool: Pool::new(Memory::new(1 << 16, |_| Answer::json(TWO_TOKENS))),
+        pool: Arc::new(Pool::new(Memory::new(1 << 16, |_| Answer::json(TWO_TOKENS)))),
         head: crate::target::RequestHead::new(&config.target, false).unwrap(),
         workload: crate::workload::Workload::try_new(&config.target, &config.workload, None).unwrap(),
         expected: (&config.workload).into(),
@@ -85,7 +85,7 @@ async fn a_generator_that_is_late_counts_its_lateness_as_latency() {
         limits: config.limits,
     };
     let progress: Arc<dyn Progress> = Arc::new(Silent);
-    let phase = Phase::new(&Arc::new(caller), &progress, 0);
+    let phase = Phase::new(&Arc::new(caller), &progress);
     let arrivals = Arrivals::new(ArrivalProcess::Constant, 100.0, 1);
     let begin = Instant::now();
     // By the time the loop runs, the second in which all requests were due has passed.

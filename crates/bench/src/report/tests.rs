@@ -56,6 +56,7 @@ async fn the_json_names_every_number_with_its_unit() {
         workload.ignore_eos
         workload.stream
         workload.seed
+        workload.prompt_seed
         load.loop
         load.concurrency
         load.requests

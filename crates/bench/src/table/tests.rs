@@ -118,10 +118,16 @@ async fn a_comparison_reads_like_this() {
     };
     let targets = vec![summary("tito", 9000.0, 1.0, Some(0.07)), summary("peer", 1200.5, 0.133, None)];
     check(
-        &Comparison { rounds: 5, targets, runs: vec![report().await] },
+        &Comparison {
+            rounds: 5,
+            targets,
+            runs: vec![report().await],
+            warnings: vec!["a and b share".to_owned()],
+        },
         &expect![[r"
         unary, 4 prompt tokens, 2 output tokens, seed 7
         closed loop, 1 in flight, 1 requests
+        WARNING      a and b share
         medians of 5 rounds; × is against tito, per round
                                                   tito                    peer
         cpu_ms_per_request              0.070                                –

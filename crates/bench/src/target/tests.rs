@@ -5,7 +5,9 @@ use crate::config::Api;
 fn check(url: &str, expected: &str) {
     let endpoint = Endpoint::parse(url);
     let actual = match endpoint {
-        Ok(endpoint) => format!("{} {} {}", endpoint.host, endpoint.port, endpoint.path(Api::Completions)),
+        Ok(endpoint) => {
+            format!("{} {} {}", endpoint.host, endpoint.port, endpoint.path(Api::Completions.path()))
+        }
         Err(error) => error.to_string(),
     };
     assert_eq!(actual, expected);

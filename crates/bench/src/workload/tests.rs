@@ -13,7 +13,7 @@ fn workload(config: &WorkloadConfig, requests: Option<u64>) -> Workload {
 
 fn config(prompt_tokens: Span, prefix: PrefixConfig, ids: Span, seed: u64) -> WorkloadConfig {
     let base = testing::config(Api::Generate, false).workload;
-    WorkloadConfig { prompt_tokens, ids, prefix, seed, ..base }
+    WorkloadConfig { prompt_tokens, ids, prefix, seed, prompt_seed: seed, ..base }
 }
 
 fn ids(body: &Body) -> Vec<u64> {
@@ -118,12 +118,24 @@ proptest! {
     }
 
     #[test]
-    fn another_seed_gives_other_bodies(seed in any::<u64>()) {
-        let prompt = Span { first: 32, last: 32 };
+    fn the_seed_decides_lengths_and_the_prompt_seed_decides_ids(seed in any::<u64>()) {
+        let prompt = Span { first: 32, last: 1000 };
         let prefix = PrefixConfig { groups: 2, tokens: 16, siblings: 2 };
-        let one = ids(&workload(&config(prompt, prefix, WIDE, seed), Some(1)).body(0));
-        let two = ids(&workload(&config(prompt, prefix, WIDE, seed ^ 1), Some(1)).body(0));
-        prop_assert_ne!(&one[..16], &two[..16]);
-        prop_assert_ne!(&one[18..], &two[18..]);
+        let config = config(prompt, prefix, WIDE, seed);
+        let prompts = |config| {
+            let workload = workload(&config, Some(8));
+            (0..8).map(|number| ids(&workload.body(number))).collect::<Vec<_>>()
+        };
+        let lengths = |prompts: &[Vec<u64>]| prompts.iter().map(Vec::len).collect::<Vec<_>>();
+        let one = prompts(config.clone());
+        let other_ids = prompts(WorkloadConfig { prompt_seed: seed ^ 1, ..config.clone() });
+        prop_assert_eq!(lengths(&one), lengths(&other_ids));
+        for (one, other) in one.iter().zip(&other_ids) {
+            prop_assert_ne!(&one[..16], &other[..16]);
+            prop_assert_ne!(&one[18..], &other[18..]);
+        }
+        let other_lengths = prompts(WorkloadConfig { seed: seed ^ 1, ..config });
+        prop_assert_ne!(lengths(&one), lengths(&other_lengths));
+        prop_assert_eq!(&one[0][..16], &other_lengths[0][..16]);
     }
 }

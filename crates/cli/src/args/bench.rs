@@ -139,6 +139,7 @@ impl BenchArgs {
                 ignore_eos: !self.no_ignore_eos,
                 stream: self.stream,
                 seed: self.seed,
+                prompt_seed: self.seed,
             },
             load: self.load(),
             limits: Limits {
