@@ -43,6 +43,9 @@ pub(crate) struct Args {
     /// Use the release build of tito.
     #[arg(long)]
     release: bool,
+    /// Only install what the drivers need, so that it is known whether the network gives it.
+    #[arg(long)]
+    install_only: bool,
     #[command(flatten)]
     kit: KitArgs,
 }
@@ -91,6 +94,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Verdict> {
     // Everything that can be missing is found out before an engine starts.
     let ready: Vec<_> =
         drivers.iter().map(|driver| prepare(workspace, &folder, *driver)).collect::<Result<_>>()?;
+    if args.install_only {
+        return Ok(Verdict::Holds);
+    }
     let bin = docs_check::build_tito(workspace, args.release)?;
 
     let engine = args.kit.start(ENGINE, "clients", &[], &[])?;

@@ -9,6 +9,9 @@ use anyhow::{Context, Result, bail};
 /// How often a state is looked at while it is waited for.
 const POLL_EVERY: Duration = Duration::from_millis(50);
 
+/// How long a killed process may take to be gone.
+const KILL_LIMIT: Duration = Duration::from_secs(10);
+
 /// `cargo` with these arguments, to be run from the root of the checkout.
 pub(crate) fn cargo(root: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new("cargo");
@@ -47,6 +50,42 @@ pub(crate) fn watched(command: &mut Command, mut watch: impl FnMut(&str)) -> Res
         watch(&line);
     }
     Ok(child.wait()?)
+}
+
+/// Kills its process group when the seconds in its first argument have passed or when our end of the pipe closes.
+const LIMITED: &str = r#"
+exec 3<&0 </dev/null
+( read -r -t "$1" _ <&3; kill -KILL -- "-$$" ) >/dev/null 2>&1 &
+exec 3<&-
+shift
+"$@"
+"#;
+
+/// Runs a command and what it starts in a process group of its own, and hands each line of its standard output to `watch`.
+///
+/// The group is killed after `limit` (whole seconds, at least one) and when this process ends first. None: the limit passed.
+pub(crate) fn limited(
+    words: &[&str],
+    limit: Duration,
+    prepare: impl FnOnce(&mut Command),
+    mut watch: impl FnMut(&str),
+) -> Result<Option<ExitStatus>> {
+    let limit = Duration::from_secs(limit.as_secs().max(1));
+    let seconds = limit.as_secs().to_string();
+    let began = Instant::now();
+    let mut leash = Leash::start(LIMITED, &[&[seconds.as_str()], words].concat(), |command| {
+        command.stdout(Stdio::piped());
+        prepare(command);
+    })?;
+    let stdout = leash.stdout().expect("standard output is piped");
+    for line in BufReader::new(stdout).split(b'\n') {
+        let line = line?;
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        watch(&line);
+    }
+    let status = leash.wait(limit.saturating_sub(began.elapsed()) + KILL_LIMIT)?;
+    Ok(status.filter(|status| status.code().is_some() || began.elapsed() < limit))
 }
 
 /// Looks at a state until it is there or the limit has passed.

@@ -4,6 +4,9 @@
 //! A prompt of 590 blocks of 16 tokens is hashed, looked up and placed. One target in the fleet holds the whole prompt, 19
 //! others its first 64 blocks, as a shared system prompt is held. Each part is also timed alone. Giving the charge back is
 //! part of `select`, because without it the load would grow.
+//!
+//! The lines of ratios are the time of a whole decision over the time of a reference, which takes turns with it: what a few
+//! lines over the standard library would do (`Plain`). `cargo xtask ratios` compares them with stored ones.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -21,6 +24,9 @@ const SHARED_BLOCKS: usize = 64;
 const PROMPTS: usize = 32;
 const ROUNDS: usize = 4_000;
 const REPEATS: usize = 50;
+/// Short enough that most samples of a ratio are not interrupted; every prompt is taken.
+const SAMPLE_ROUNDS: usize = PROMPTS;
+const SAMPLES: usize = 1_000;
 
 struct Bench {
     hasher: Hasher,
@@ -103,6 +109,75 @@ impl Bench {
     }
 }
 
+/// A router of a few lines: a chained hash per block, a map from hashes to holders, and a look at every load.
+#[expect(
+    clippy::disallowed_types,
+    reason = "the reference is the standard library's map; nothing iterates it"
+)]
+struct Plain {
+    holders: std::collections::HashMap<u64, Vec<u32>>,
+    loads: Vec<u64>,
+    overlaps: Vec<u32>,
+    prompts: Vec<Vec<u32>>,
+}
+
+impl Plain {
+    fn new(targets: usize) -> Self {
+        let mut plain = Self {
+            holders: <_>::default(),
+            loads: vec![0; targets],
+            overlaps: vec![0; targets],
+            prompts: (0..PROMPTS).map(prompt).collect(),
+        };
+        for at in 0..PROMPTS {
+            for (block, hash) in Self::hashes(&plain.prompts[at]).enumerate() {
+                let held = |holder: &usize| *holder == 0 || block < SHARED_BLOCKS;
+                let holders = (0..HOLDERS).filter(held).map(|holder| ((at * 7 + holder) % targets) as u32);
+                plain.holders.entry(hash).or_default().extend(holders);
+            }
+        }
+        plain
+    }
+
+    fn hashes(tokens: &[u32]) -> impl Iterator<Item = u64> {
+        tokens.chunks(BLOCK_TOKENS).scan(0, |parent, block| {
+            let mut hasher = std::hash::DefaultHasher::new();
+            std::hash::Hash::hash(&(*parent, block), &mut hasher);
+            *parent = std::hash::Hasher::finish(&hasher);
+            Some(*parent)
+        })
+    }
+
+    fn decide(&mut self, round: usize) -> usize {
+        self.overlaps.fill(0);
+        for hash in Self::hashes(&self.prompts[round % PROMPTS]) {
+            let Some(holders) = self.holders.get(&hash) else { break };
+            for holder in holders {
+                self.overlaps[*holder as usize] += 1;
+            }
+        }
+        let costs =
+            self.loads.iter().zip(&self.overlaps).map(|(load, held)| load + BLOCKS as u64 - u64::from(*held));
+        costs.enumerate().min_by_key(|(_, cost)| *cost).map_or(0, |(target, _)| target)
+    }
+}
+
+/// The time of one round over the time of one round of the reference; of each the shortest of many short samples, which other
+/// load on the machine did not interrupt.
+fn ratio(mut round: impl FnMut(usize), mut reference: impl FnMut(usize)) -> f64 {
+    let sample = |rounds: usize, round: &mut dyn FnMut(usize)| {
+        let began = Instant::now();
+        (0..rounds).for_each(round);
+        began.elapsed().as_secs_f64() / rounds as f64
+    };
+    let mut shortest = [f64::INFINITY; 2];
+    for _ in 0..SAMPLES {
+        shortest[0] = shortest[0].min(sample(SAMPLE_ROUNDS, &mut round));
+        shortest[1] = shortest[1].min(sample(SAMPLE_ROUNDS, &mut reference));
+    }
+    shortest[0] / shortest[1]
+}
+
 fn prompt(at: usize) -> Vec<u32> {
     (0..BLOCKS * BLOCK_TOKENS).map(|token| ((token * 31 + at * 7919) % 150_000) as u32).collect()
 }
@@ -147,5 +222,13 @@ fn main() {
             bench.select();
         });
         println!("{targets:>8} {hash:>9.0} {find:>9.0} {select:>11.0} {whole:>10.0}");
+        let mut plain = Plain::new(targets);
+        let decide = |round: usize| {
+            bench.hash(round);
+            bench.find();
+            bench.select();
+        };
+        let ratio = ratio(decide, |round| _ = black_box(plain.decide(round)));
+        println!("ratio decide-{targets}-targets {ratio:.3}");
     }
 }

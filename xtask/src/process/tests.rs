@@ -46,3 +46,24 @@ fn the_output_of_a_failed_command_is_an_error_that_quotes_it() {
     let error = output(".", &["bash", "-c", "echo broken >&2; exit 1"]).unwrap_err();
     assert!(error.to_string().ends_with("failed: broken"), "{error}");
 }
+
+/// What a script under a limit printed, and its status when it ended by itself.
+fn under_a_limit(script: &str, limit: Duration) -> (Vec<String>, Option<i32>) {
+    let mut lines = Vec::new();
+    let words = ["bash", "-c", script, "bash"];
+    let status = limited(&words, limit, |_| (), |line| lines.push(line.to_owned())).unwrap();
+    (lines, status.map(|status| status.code().expect("it was not killed")))
+}
+
+#[test]
+fn a_command_that_ends_before_its_limit_gives_its_lines_and_its_status() {
+    let run = under_a_limit("echo one; echo two; exit 3", Duration::from_mins(5));
+    assert_eq!(run, (vec!["one".to_owned(), "two".to_owned()], Some(3)));
+}
+
+#[test]
+fn a_command_is_killed_at_its_limit_with_everything_it_started() {
+    // The lines end only when the background process, which holds the other end of the pipe, is gone, too.
+    let run = under_a_limit("tail -f /dev/null & echo started; wait", Duration::from_secs(1));
+    assert_eq!(run, (vec!["started".to_owned()], None));
+}
