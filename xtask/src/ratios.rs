@@ -16,8 +16,10 @@ use crate::{Verdict, process, table};
 /// Where the ratios are stored.
 const STORED: &str = "benchmarks/ratios.json";
 /// The benchmarks that print ratios, for cargo.
-const BENCHMARKS: [&[&str]; 1] =
-    [&["run", "--quiet", "--release", "--package", "tito-router", "--example", "decide"]];
+const BENCHMARKS: [&[&str]; 2] = [
+    &["run", "--quiet", "--release", "--package", "tito-router", "--example", "decide"],
+    &["bench", "--quiet", "--package", "tito-frontend", "--bench", "request"],
+];
 /// Of how many runs the median is taken.
 const RUNS: usize = 3;
 

@@ -2,6 +2,9 @@
 //!
 //! The frontend runs on threads of its own over an engine that answers at once; raw keep-alive clients on other
 //! threads ask for 16 tokens after 512. Printed is the CPU time of the frontend's threads alone, sockets included.
+//!
+//! The lines of ratios are that time over the time of a reference, which takes turns with the frontend: a server on as many
+//! threads of tokio that reads the same bytes and writes one fixed reply. `cargo xtask ratios` compares them with stored ones.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
 use std::fs;
@@ -21,15 +24,24 @@ use tito_types::{
     Catalog, CatalogModel, ClearReport, Delivery, Delta, EngineError, Extras, Finish, FinishReason,
     GenerateRequest, PromptOutput, RouteReport, WorkerId, WorkerReport,
 };
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 const PROMPT_TOKENS: u32 = 512;
 const OUTPUT_TOKENS: u32 = 16;
 const CLIENTS: usize = 16;
 const REQUESTS_EACH: usize = 4_000;
+/// How often frontend and reference take turns; the ratio is the median over them.
+const TURNS: usize = 50;
 /// Threads of the frontend; the name is how their time is found.
 const THREADS: usize = 1;
 const THREAD_NAME: &str = "frontend";
+const REFERENCE_NAME: &str = "reference";
+/// What the reference answers, whatever it reads.
+const REFERENCE_REPLY: &[u8] =
+    b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
 
 /// Nobody asks it anything.
 struct Silent;
@@ -99,22 +111,35 @@ fn delta(tokens: std::ops::Range<u32>, prompt_tokens: u32) -> Delta {
 fn main() {
     let addr = start();
     for (name, path, body) in [
-        ("generate, unary", "/inference/v1/generate", body("token_ids", false)),
-        ("generate, streamed", "/inference/v1/generate", body("token_ids", true)),
-        ("completions, unary", "/v1/completions", body("prompt", false)),
-        ("completions, streamed", "/v1/completions", body("prompt", true)),
+        ("generate-unary", "/inference/v1/generate", body("token_ids", false)),
+        ("generate-streamed", "/inference/v1/generate", body("token_ids", true)),
+        ("completions-unary", "/v1/completions", body("prompt", false)),
+        ("completions-streamed", "/v1/completions", body("prompt", true)),
     ] {
         let request = format!(
             "POST {path} HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         );
+        let reference = start_reference(request.len());
         load(addr, &request, REQUESTS_EACH / 10);
-        let (before, started) = (cpu_time(), Instant::now());
-        load(addr, &request, REQUESTS_EACH);
+        load(reference, &request, REQUESTS_EACH / 10);
+        let (mut cpu, mut wall) = (Duration::ZERO, Duration::ZERO);
+        let mut ratios = Vec::with_capacity(TURNS);
+        for _ in 0..TURNS {
+            let (before, started) = (cpu_time(THREAD_NAME), Instant::now());
+            load(addr, &request, REQUESTS_EACH / TURNS);
+            wall += started.elapsed();
+            let turn = cpu_time(THREAD_NAME).saturating_sub(before);
+            cpu += turn;
+            let before = cpu_time(REFERENCE_NAME);
+            load(reference, &request, REQUESTS_EACH / TURNS);
+            ratios.push(turn.as_secs_f64() / cpu_time(REFERENCE_NAME).saturating_sub(before).as_secs_f64());
+        }
         let requests = (CLIENTS * REQUESTS_EACH) as u32;
-        let (cpu, wall) = (cpu_time().saturating_sub(before), started.elapsed());
         let rate = f64::from(requests) / wall.as_secs_f64();
         println!("{name:<22} {:>7.1} µs CPU per request, {rate:>7.0} requests/s", micros(cpu / requests));
+        ratios.sort_by(f64::total_cmp);
+        println!("ratio frontend-{name} {:.3}", ratios[TURNS / 2]);
     }
 }
 
@@ -187,13 +212,41 @@ fn start() -> SocketAddr {
     addr
 }
 
-/// CPU time of the frontend's threads so far.
-fn cpu_time() -> Duration {
+/// The reference for requests of this many bytes, for as long as the process runs.
+fn start_reference(request_bytes: usize) -> SocketAddr {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .thread_name(REFERENCE_NAME)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).expect("a free port");
+    let addr = listener.local_addr().expect("it is bound");
+    thread::spawn(move || {
+        // On a worker thread, not on this one, whose time is not counted.
+        let accepting = runtime.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((mut socket, _)) = listener.accept().await {
+                connections.spawn(async move {
+                    let mut request = vec![0; request_bytes];
+                    while socket.read_exact(&mut request).await.is_ok() {
+                        socket.write_all(REFERENCE_REPLY).await.expect("the client reads");
+                    }
+                });
+            }
+        });
+        runtime.block_on(accepting)
+    });
+    addr
+}
+
+/// CPU time of the threads of this name so far.
+fn cpu_time(thread_name: &str) -> Duration {
     let threads = fs::read_dir("/proc/self/task").expect("Linux");
     let nanos = threads.flatten().filter_map(|thread| {
         let name = fs::read_to_string(thread.path().join("comm")).ok()?;
         let times = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        (name.trim_end() == THREAD_NAME).then(|| times.split(' ').next()?.parse::<u64>().ok())?
+        (name.trim_end() == thread_name).then(|| times.split(' ').next()?.parse::<u64>().ok())?
     });
     Duration::from_nanos(nanos.sum())
 }

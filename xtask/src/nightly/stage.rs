@@ -51,13 +51,13 @@ impl Stage {
         Duration::from_mins(match self {
             Self::Licences => 1,
             Self::Advisories => 2,
-            Self::Fuzz | Self::Mutants => 20,
+            Self::Fuzz => 20,
             Self::TestRelease => 22,
             Self::Drift => 15,
-            Self::ConformanceLight => 5,
             Self::ConformanceDense => 10,
-            Self::Clients | Self::Ratios => 8,
+            Self::ConformanceLight | Self::Clients | Self::Ratios => 8,
             Self::KvIndexBench => 9,
+            Self::Mutants => 17,
         })
     }
 }
