@@ -6,4 +6,4 @@ mod reply;
 
 pub use call::{Call, InFlight, Open, Tls};
 pub use raw::{Raw, get_text, post_text};
-pub use reply::{Reply, check_envelope};
+pub use reply::{Reply, assert_envelope, check_envelope};

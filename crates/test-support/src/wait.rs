@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, timeout};
 
 /// Longest wait for anything that must come. Generous: a loaded machine is slow, and only failures wait so long.
 pub const WAIT_LIMIT: Duration = Duration::from_secs(60);
@@ -19,7 +19,13 @@ pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
 
 /// Looks until `ready` is true. On a paused clock the time moves on between two looks.
 pub async fn wait_until(what: &str, mut ready: impl FnMut() -> bool) {
-    wait_for(what, async || ready().then_some(())).await;
+    let mut looks = looks();
+    let looking = async {
+        while !ready() {
+            looks.tick().await;
+        }
+    };
+    within(what, looking).await;
 }
 
 /// Looks until the state is there, and returns it.
@@ -30,8 +36,7 @@ pub async fn wait_for<T>(what: &str, look: impl AsyncFnMut() -> Option<T>) -> T 
 /// Looks until the state is there, at most for `limit`. A look that began within the limit counts, however long it takes.
 pub async fn wait_within<T>(limit: Duration, what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let began = Instant::now();
-    let mut looks = interval(LOOK_EVERY);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut looks = looks();
     loop {
         looks.tick().await;
         let asked = Instant::now();
@@ -41,6 +46,12 @@ pub async fn wait_within<T>(limit: Duration, what: &str, mut look: impl AsyncFnM
         }
         assert!(asked - began <= limit, "never saw within {limit:?}: {what}");
     }
+}
+
+fn looks() -> Interval {
+    let mut looks = interval(LOOK_EVERY);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    looks
 }
 
 /// Looks until `ready` is true and gives way to other tasks in between, so that a paused clock stands still. The limit is

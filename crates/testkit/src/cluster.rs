@@ -12,12 +12,13 @@ use tito_kv_index::IndexConfig;
 use tito_mock::{BuildError, MockConfig};
 use tito_policy::PolicyKind;
 use tito_router::{Route, RouteConfig, RouteMetrics};
+use tito_test_support::wait::wait_watch;
 use tito_types::{Catalog, WorkerId};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::{RunningMock, wait_for};
+use crate::RunningMock;
 
 /// Pauses between attempts to reach an engine: short, so that tests see a reconnect soon.
 const RETRY: FleetConfig =
@@ -149,7 +150,7 @@ impl Cluster {
     /// Waits until exactly `count` workers are ready.
     pub async fn wait_until_ready(&mut self, count: usize) {
         let what = format!("{count} ready workers");
-        wait_for(&mut self.snapshot, &what, |snapshot| ready(snapshot) == count).await;
+        wait_watch(&mut self.snapshot, &what, |snapshot| ready(snapshot) == count).await;
     }
 }
 

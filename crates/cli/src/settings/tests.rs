@@ -80,6 +80,8 @@ fn what_may_be_a_secret_in_an_address_is_not_shown() {
         ("vllm://a:1?metrics=http://me:SECRET@h", "vllm://a:1?metrics=…"),
         ("vllm://a:1?pixels=raw&metrics=http://h/?token=SECRET", "vllm://a:1?pixels=raw&metrics=…"),
         ("vllm://me:SECRET@a:1?pixels=raw", "…@a:1?pixels=raw"),
+        ("vllm://me:SECRET@a:1", "…@a:1"),
+        ("vllm://a:1?pixels=SECRET", "vllm://a:1?pixels=…"),
         ("vllm://a:1?token=SECRET&Metrics=http://SECRET@h", "vllm://a:1?token=…&Metrics=…"),
         ("vllm://a:1?metrics=http://h/#SECRET&SECRET", "vllm://a:1?metrics=…&…"),
         ("vllm://a:1?metrics=http://h:1/m", "vllm://a:1?metrics=http://h:1/m"),
@@ -172,11 +174,14 @@ fn every_mistake_is_named_at_once() {
             "vllm://::1:5",
             "--engine",
             "vllm://a:0",
+            "--engine",
+            "vllm://a:x",
         ],
         "--engine http://a:1: unknown scheme `http`: use vllm:// or vllms://; \
          --engine vllm://a: the gRPC port is missing; \
          --engine vllm://::1:5: write an IPv6 address in brackets: vllm://[IPV6]:GRPC_PORT; \
-         --engine vllm://a:0: write it as vllm://HOST:GRPC_PORT",
+         --engine vllm://a:0: write it as vllm://HOST:GRPC_PORT; \
+         --engine vllm://a:x: `x` is not a port",
     );
     check(
         &["--engine", "vllm://a:1&metrics=http://a:2"],

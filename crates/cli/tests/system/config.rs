@@ -58,83 +58,58 @@ async fn a_flag_beats_the_environment_which_beats_the_file_which_beats_the_defau
 
 #[tokio::test]
 async fn every_kind_of_setting_comes_from_every_place() {
-    let (_folder, path) = file(
-        "engine = [\"vllm://127.0.0.1:1\", \"vllm://192.0.2.1:2\"]\nstrict = true\nhost = \"::1\"\n\
-         queue-timeout = \"250ms\"\nbody-limit = \"1MiB\"\nport = 0\napi-key = [\"k1\", \"k2\"]\n",
-    );
-    let from_file = check(&["--config", &path], &[]).await;
-    let from_env = check(
-        &[],
-        &[
-            ("TITO_ENGINE", "vllm://127.0.0.1:1,vllm://192.0.2.1:2"),
-            ("TITO_STRICT", "true"),
-            ("TITO_HOST", "::1"),
-            ("TITO_QUEUE_TIMEOUT", "250ms"),
-            ("TITO_BODY_LIMIT", "1MiB"),
-            ("TITO_PORT", "0"),
-            ("TITO_API_KEY", "k1,k2"),
-        ],
-    )
-    .await;
-    let named_by_env = check(&[], &[("TITO_CONFIG", &path)]).await;
-    for (ran, origin) in [(from_file, "file"), (from_env, "env"), (named_by_env, "file")] {
-        assert_eq!(ran.code, Some(0), "{ran:?}");
-        for (name, value) in [
-            ("engine", "vllm://127.0.0.1:1 vllm://192.0.2.1:2"),
-            ("strict", "true"),
-            ("host", "::1"),
-            ("queue-timeout", "250ms"),
-            ("body-limit", "1MiB"),
-            ("port", "0"),
-            ("api-key", "*** ***"),
-        ] {
-            assert_eq!(setting(&ran, name), (value.to_owned(), origin.to_owned()), "{name}");
-        }
-    }
-}
-
-#[tokio::test]
-async fn every_setting_of_routing_comes_from_every_place() {
+    let engines = "vllm://127.0.0.1:1,vllm://192.0.2.1:2";
     let settings = [
-        ("policy", "least-loaded"),
-        ("temperature", "0.5"),
-        ("affinity", "hard"),
-        ("session-idle", "90s"),
-        ("siblings", "spread"),
-        ("sibling-load", "7"),
-        ("target-limit", "3"),
-        ("index-limit", "64MiB"),
+        ("engine", engines, "vllm://127.0.0.1:1 vllm://192.0.2.1:2"),
+        ("strict", "true", "true"),
+        ("host", "::1", "::1"),
+        ("queue-timeout", "250ms", "250ms"),
+        ("body-limit", "1MiB", "1MiB"),
+        ("port", "0", "0"),
+        ("api-key", "k1,k2", "*** ***"),
+        ("policy", "least-loaded", "least-loaded"),
+        ("temperature", "0.5", "0.5"),
+        ("affinity", "hard", "hard"),
+        ("session-idle", "90s", "90s"),
+        ("siblings", "spread", "spread"),
+        ("sibling-load", "7", "7"),
+        ("target-limit", "3", "3"),
+        ("index-limit", "64MiB", "64MiB"),
     ];
-    let rows: Vec<String> = settings.iter().map(|(name, value)| format!("{name} = \"{value}\"\n")).collect();
-    let (_folder, path) = file(&rows.concat());
+    let row = |name: &str, given: &str| match given.split_once(',') {
+        Some((one, other)) => format!("{name} = [\"{one}\", \"{other}\"]\n"),
+        None if ["strict", "port"].contains(&name) => format!("{name} = {given}\n"),
+        None => format!("{name} = \"{given}\"\n"),
+    };
+    let (_folder, path) = file(&settings.map(|(name, given, _)| row(name, given)).concat());
     let named = |name: &str| format!("TITO_{}", name.to_uppercase().replace('-', "_"));
-    let variables: Vec<(String, &str)> = settings.iter().map(|(name, value)| (named(name), *value)).collect();
-    let env: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (name.as_str(), *value)).collect();
-    let flags: Vec<String> = settings.iter().map(|(name, value)| format!("--{name}={value}")).collect();
+    let variables = settings.map(|(name, given, _)| (named(name), given));
+    let env: Vec<(&str, &str)> = variables.iter().map(|(name, given)| (name.as_str(), *given)).collect();
+    let flag = |(name, given, _): (&str, &str, &str)| match name {
+        "strict" => "--strict".to_owned(),
+        _ => format!("--{name}={given}"),
+    };
+    let flags = settings.map(flag);
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     for (ran, origin) in [
-        (check(&[&ENGINE[..], &["--config", &path]].concat(), &[]).await, "file"),
-        (check(&ENGINE, &env).await, "env"),
-        (check(&[&ENGINE[..], &flags].concat(), &[]).await, "flag"),
+        (check(&["--config", &path], &[]).await, "file"),
+        (check(&[], &[("TITO_CONFIG", &path)]).await, "file"),
+        (check(&[], &env).await, "env"),
+        (check(&flags, &[]).await, "flag"),
     ] {
         assert_eq!(ran.code, Some(0), "{ran:?}");
-        for (name, value) in settings {
-            assert_eq!(setting(&ran, name), (value.to_owned(), origin.to_owned()), "{name}");
+        for (name, _, shown) in settings {
+            assert_eq!(setting(&ran, name), (shown.to_owned(), origin.to_owned()), "{name}");
         }
     }
 }
 
 #[tokio::test]
 async fn a_bad_file_ends_the_start_with_every_mistake_in_it() {
-    let cases: [(&str, &[&str]); 8] = [
+    let cases: [(&str, &[&str]); 3] = [
         ("max-queue = 1\nnonsense = 2\n", &["max-queue", "nonsense"]),
-        ("max_queued = 1\n", &["max_queued"]),
-        ("config = \"x.toml\"\n", &["config"]),
-        ("strict = \"yes\"\n", &["strict"]),
-        ("port = [1, 2]\n", &["port"]),
-        ("port = 70000\n", &["port", "70000"]),
+        ("port = 70000\nstrict = \"yes\"\n", &["port", "70000", "strict"]),
         ("queue-timeout = \"5 parsecs\"\n", &["queue-timeout"]),
-        ("[engine]\nurl = 1\n", &["engine"]),
     ];
     for (text, marks) in cases {
         let (_folder, path) = file(text);
@@ -146,12 +121,10 @@ async fn a_bad_file_ends_the_start_with_every_mistake_in_it() {
             assert!(!ran.stdout.contains("listens"), "{ran:?}");
         }
     }
-    for text in ["max-queued = \n", "max-queued 1", "\u{0}\u{1}"] {
-        let (_folder, path) = file(text);
-        let ran = check(&[&ENGINE[..], &["--config", &path]].concat(), &[]).await;
-        assert_eq!(ran.code, USAGE, "{ran:?}");
-        assert!(ran.stderr.contains("not TOML"), "{ran:?}");
-    }
+    let (_folder, path) = file("\u{0}\u{1}");
+    let ran = check(&[&ENGINE[..], &["--config", &path]].concat(), &[]).await;
+    assert_eq!(ran.code, USAGE, "{ran:?}");
+    assert!(ran.stderr.contains("not TOML"), "{ran:?}");
     let (folder, _) = file("");
     let missing = folder.path().join("missing.toml");
     let ran = check(&[&ENGINE[..], &["--config", missing.to_str().unwrap()]].concat(), &[]).await;
@@ -164,20 +137,11 @@ async fn a_bad_file_ends_the_start_with_every_mistake_in_it() {
 
 #[tokio::test]
 async fn bad_flags_end_the_start_before_a_socket_is_bound() {
-    let cases: [&[&str]; 14] = [
+    let cases: [&[&str]; 5] = [
         &[],
-        &["--engine", "127.0.0.1:1"],
         &["--engine", "http://127.0.0.1:1"],
-        &["--engine", "vllm://127.0.0.1"],
-        &["--engine", "vllm://127.0.0.1:0"],
-        &["--engine", "vllm://127.0.0.1:x"],
-        &["--engine", "vllm://::1:1"],
-        &["--engine", "vllm://127.0.0.1:1", "--engine", "vllm://127.0.0.1:1"],
         &["--engine", "vllm://127.0.0.1:1", "--max-in-flight", "0"],
-        &["--engine", "vllm://127.0.0.1:1", "--body-limit", "1MB"],
         &["--engine", "vllm://127.0.0.1:1", "--no-such-flag"],
-        &["--engine", "vllm://127.0.0.1:1", "--host", "localhost"],
-        &["--engine", "vllm://127.0.0.1:1", "--generation-config", "mine"],
         &["--engine", "vllm://127.0.0.1:1", "--log-level", "loud=very="],
     ];
     for case in cases {
@@ -274,15 +238,11 @@ async fn no_output_holds_a_key() {
 #[tokio::test]
 async fn no_mistake_shows_a_key() {
     let (_folder, unquoted) = file("strict = true\napi-key = s3cret\n");
-    let cases: [Args<'_>; 8] = [
+    let cases: [Args<'_>; 4] = [
         &["--config", &unquoted],
         &["--api-key", "--s3cret", "--port", "70000"],
         &["--control-key", "-s3cret", "--port", "70000"],
-        &["--engine", "vllm://a:1?metrics=http://me:s3cret@h"],
-        &["--engine", "vllm://a:1?metrics=http://h/?token=s3cret"],
-        &["--engine", "vllm://me:s3cret@a:1"],
-        &["--engine", "vllm://a:1?token=s3cret"],
-        &["--engine", "vllm://a:1?pixels=s3cret"],
+        &["--engine", "vllm://me:s3cret@a:1?metrics=http://h/?token=s3cret"],
     ];
     for args in cases {
         for form in [&[][..], &["--json"][..]] {

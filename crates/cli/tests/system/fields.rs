@@ -1,165 +1,68 @@
-//! Every field of the docs: the message that reaches the engine, the refusal, or the silence.
+//! A request of each format with something in every part of the message, and the message that reaches the engine.
+//!
+//! Each field alone is tested where it is decided: what a client may send and what it means in `tito-formats`, what of the
+//! message it becomes in `tito-engine-vllm`.
 
-mod common;
-mod completions;
-mod generate;
 mod headers;
 mod media;
-mod untaken;
-
-use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::docs::{self, Treatment};
-use crate::harness::{Entry, MockEngine, Serve};
+use crate::harness::{COMPLETIONS, Entry, GENERATE, MockEngine, Serve, assert_envelope};
 
-/// A request with one field, and what that field changes in the message.
-pub(crate) struct Case {
-    /// The row of the docs.
-    field: String,
-    value: Value,
-    /// Other fields that the field needs, and that are in the plain request too.
-    with: Vec<(String, Value)>,
-    /// JSON pointers into the message, and what is there instead; null: nothing.
-    changes: Vec<(&'static str, Value)>,
-    /// The message as often as the field asks for it.
-    messages: usize,
-    /// Whether it can be asked for with a stream, and without.
-    deliveries: &'static [bool],
+/// Both routes.
+pub(crate) const ROUTES: [&str; 2] = [GENERATE, COMPLETIONS];
+
+/// The plain request of a route, with more members beside the prompt.
+pub(crate) fn body(path: &str, stream: bool, more: &Value) -> Value {
+    let mut body = match path {
+        GENERATE => json!({ "token_ids": [11, 12, 13], "sampling_params": { "max_tokens": 3 } }),
+        _ => json!({ "prompt": [11, 12, 13], "max_tokens": 3 }),
+    };
+    body["stream"] = json!(stream);
+    for (name, value) in more.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    body
 }
 
-const BOTH: &[bool] = &[false, true];
-const UNARY: &[bool] = &[false];
-const STREAM: &[bool] = &[true];
-
-impl Case {
-    fn new(field: &str, value: Value, changes: Vec<(&'static str, Value)>) -> Self {
-        let field = field.to_owned();
-        Self { field, value, with: Vec::new(), changes, messages: 1, deliveries: BOTH }
+/// More members for a request: sampling parameters where the route has them, and others beside the prompt.
+fn sampled(path: &str, sampling: &Value, beside: &Value) -> Value {
+    let mut more = beside.clone();
+    if path == GENERATE {
+        more["sampling_params"] = sampling.clone();
+        return more;
     }
-
-    fn with(mut self, field: &str, value: Value) -> Self {
-        self.with.push((field.to_owned(), value));
-        self
+    for (name, value) in sampling.as_object().unwrap() {
+        more[name] = value.clone();
     }
-
-    fn messages(self, messages: usize) -> Self {
-        Self { messages, ..self }
-    }
-
-    fn only(self, deliveries: &'static [bool]) -> Self {
-        Self { deliveries, ..self }
-    }
-
-    /// The same field one level down.
-    fn below(mut self, parent: &str) -> Self {
-        let inside = |field: &str| format!("{parent}.{field}");
-        self.field = inside(&self.field);
-        self.with.iter_mut().for_each(|(field, _)| *field = inside(field));
-        self
-    }
+    more
 }
 
-/// A route, its smallest body and its cases.
-pub(crate) struct Subject {
-    pub(crate) path: &'static str,
-    pub(crate) plain: Value,
-    pub(crate) cases: Vec<Case>,
-    pub(crate) rows: Vec<docs::Row>,
-}
-
-pub(crate) fn subjects() -> [Subject; 2] {
-    [generate::subject(), completions::subject()]
-}
-
-/// Sets `a.b[].c` in a body, making the objects and lists on the way.
-pub(crate) fn set(body: &mut Value, field: &str, value: &Value) {
-    let mut at = body;
-    for step in param(field).split('.') {
-        let (name, listed) = step.strip_suffix("[0]").map_or((step, false), |name| (name, true));
+/// Sets what a JSON pointer points at.
+fn change(message: &mut Value, pointer: &str, value: &Value) {
+    let mut at = message;
+    for step in pointer.split('/').skip(1) {
         if at.is_null() {
             *at = json!({});
         }
-        let fields = at.as_object_mut().unwrap_or_else(|| panic!("{field} is inside no object"));
-        at = fields.entry(name).or_insert(Value::Null);
-        if listed {
-            if at.is_null() {
-                *at = json!([null]);
-            }
-            at = &mut at[0];
-        }
+        at = at.as_object_mut().unwrap().entry(step).or_insert(Value::Null);
     }
-    *at = value.clone();
-}
-
-/// The JSON path that stands for a row of the docs: of lists the first entry, of modalities `image`.
-pub(crate) fn param(field: &str) -> String {
-    field.replace('*', "image").replace("[]", "[0]")
-}
-
-/// Sets or removes what a JSON pointer points at.
-fn change(message: &mut Value, pointer: &str, value: &Value) {
-    let (parent, name) = pointer.rsplit_once('/').unwrap();
-    let mut at = message;
-    for step in parent.split('/').skip(1) {
-        at = at.as_object_mut().unwrap().entry(step).or_insert_with(|| json!({}));
-    }
-    let fields = at.as_object_mut().unwrap();
-    if value.is_null() {
-        fields.shift_remove(name);
-    } else {
-        fields.insert(name.to_owned(), value.clone());
-    }
-}
-
-/// JSON to be read in a failure's message: its long strings, such as tensors, are cut.
-fn shown(value: &Value) -> String {
-    let text = value.to_string();
-    let parts: Vec<&str> = text.split('"').map(|part| part.get(..100).unwrap_or(part)).collect();
-    parts.join("\"")
+    at.clone_from(value);
 }
 
 /// Sends a body and returns the messages that reached the engine.
 async fn messages(serve: &Serve, engine: &MockEngine, path: &str, body: &Value) -> Vec<Value> {
     engine.forget().await;
     let reply = serve.post(path, body).send().await;
-    assert_eq!(reply.status, 200, "{}: {}", shown(body), reply.text());
-    let stream = body["stream"] == json!(true);
-    let kind = if stream { "text/event-stream" } else { "application/json" };
-    assert_eq!(reply.header("content-type"), Some(kind), "{}", shown(body));
-    assert!(reply.error_code().is_none(), "{}: {}", shown(body), reply.text());
+    assert_eq!(reply.status, 200, "{body}: {}", reply.text());
+    let kind = if body["stream"] == true { "text/event-stream" } else { "application/json" };
+    assert_eq!(reply.header("content-type"), Some(kind), "{body}");
+    assert!(reply.error_code().is_none(), "{body}: {}", reply.text());
     engine.journal().await.iter().map(Entry::message).collect()
 }
 
-async fn check(serve: &Serve, engine: &MockEngine, subject: &Subject, case: &Case) {
-    for stream in case.deliveries {
-        let mut body = subject.plain.clone();
-        set(&mut body, "stream", &json!(stream));
-        for (field, value) in &case.with {
-            set(&mut body, field, value);
-        }
-        let plain = messages(serve, engine, subject.path, &body).await;
-        set(&mut body, &case.field, &case.value);
-        let found = messages(serve, engine, subject.path, &body).await;
-        let mut expected = plain[0].clone();
-        for (pointer, value) in &case.changes {
-            change(&mut expected, pointer, value);
-        }
-        assert_eq!(plain.len(), 1, "{}", case.field);
-        let (expected, found) = (json!(vec![expected; case.messages]), json!(found));
-        assert!(
-            expected == found,
-            "{}: {}\nexpected {}\nfound {}",
-            case.field,
-            shown(&body),
-            shown(&expected),
-            shown(&found),
-        );
-    }
-}
-
-/// An engine that takes everything the tables ask for.
+/// An engine that takes everything that is asked for here.
 async fn engine() -> MockEngine {
     let names = ["--served-model-name", "m", "alias"];
     MockEngine::start(&[&names[..], &["--kv-connector", "--multimodal", "--max-model-len", "256"]].concat())
@@ -167,23 +70,99 @@ async fn engine() -> MockEngine {
 }
 
 #[tokio::test]
-async fn every_executed_field_reaches_the_engine_as_its_row_says() {
+async fn every_part_of_the_message_is_filled_from_each_format_in_both_deliveries() {
+    let sampling = json!({
+        "max_tokens": 5, "min_tokens": 2, "temperature": 0.25, "top_p": 0.5, "seed": -42, "repetition_penalty": 1.25,
+        "logit_bias": { "7": 2.5 }, "bad_words_token_ids": [[7], [8, 9]], "structured_outputs": { "regex": "[0-9]+" },
+        "stop_token_ids": [900], "thinking_token_budget": 64, "logprobs": 2, "skip_reading_prefix_cache": true,
+    });
+    let hand_off =
+        json!({ "do_remote_decode": true, "remote_port": 5600, "nested": { "a": [1, null, "b"] } });
+    let beside = json!({
+        "model": "alias", "return_token_ids": true, "cache_salt": "tenant-1", "priority": -5,
+        "kv_transfer_params": hand_off,
+    });
+    let changes = [
+        ("/model", json!("alias")),
+        ("/priority", json!(-5)),
+        ("/temperature", json!(0.25)),
+        ("/sampling/top_p", json!(0.5)),
+        ("/sampling/seed", json!("-42")),
+        ("/decoding/repetition_penalty", json!(1.25)),
+        ("/decoding/logit_bias", json!({ "7": 2.5 })),
+        ("/decoding/bad_words_token_ids", json!([{ "ids": [7] }, { "ids": [8, 9] }])),
+        ("/decoding/regex", json!("[0-9]+")),
+        ("/stopping/max_new_tokens", json!(5)),
+        ("/stopping/min_new_tokens", json!(2)),
+        ("/stopping/stop_token_ids", json!([900])),
+        ("/stopping/thinking_token_budget", json!("64")),
+        ("/response/output_logprobs", json!(true)),
+        ("/response/output_candidates", json!({ "top_n": 2 })),
+        ("/response/prompt_token_ids", json!(true)),
+        ("/kv/cache_salt", json!("tenant-1")),
+        ("/kv/bypass_prefix_cache", json!(true)),
+        // Protobuf's JSON writes whole doubles so.
+        ("/kv/kv_transfer_params/do_remote_decode", json!(true)),
+        ("/kv/kv_transfer_params/remote_port", json!(5600.0)),
+        ("/kv/kv_transfer_params/nested", json!({ "a": [1.0, null, "b"] })),
+    ];
+    let own = |path| match path {
+        GENERATE => ("reasoning_ended", json!(false), "/engine_reasoning_gate/reasoning_ended", json!(false)),
+        _ => ("session_id", json!("s1"), "/session_id", json!("s1")),
+    };
     let engine = engine().await;
-    let serve = Serve::ready(&[&engine.url()], &[]).await;
-    for subject in subjects() {
-        for case in &subject.cases {
-            check(&serve, &engine, &subject, case).await;
+    let serve = Serve::ready(&[&engine.url()], &["--strict"]).await;
+    for path in ROUTES {
+        for stream in [false, true] {
+            let mut expected =
+                messages(&serve, &engine, path, &body(path, stream, &json!({}))).await.remove(0);
+            let (field, value, pointer, there) = own(path);
+            let mut beside = beside.clone();
+            beside[field] = value;
+            let found =
+                messages(&serve, &engine, path, &body(path, stream, &sampled(path, &sampling, &beside)))
+                    .await;
+            for (pointer, value) in changes.iter().chain([&(pointer, there)]) {
+                change(&mut expected, pointer, value);
+            }
+            assert_eq!(sorted(&found), sorted(&[expected]), "{path}, stream: {stream}");
         }
     }
 }
 
-#[test]
-fn every_executed_row_of_the_docs_has_a_case() {
-    for subject in subjects() {
-        let documented: BTreeSet<&str> =
-            docs::names(&subject.rows, Treatment::Executed).into_iter().collect();
-        let tried: BTreeSet<&str> = subject.cases.iter().map(|case| case.field.as_str()).collect();
-        assert_eq!(documented, tried, "{}", subject.path);
+/// Messages whose members are in one order, since a pointer may add one behind the others.
+fn sorted(messages: &[Value]) -> Vec<Value> {
+    fn sort(value: &Value) -> Value {
+        match value {
+            Value::Object(fields) => {
+                let mut fields: Vec<_> =
+                    fields.iter().map(|(name, value)| (name.clone(), sort(value))).collect();
+                fields.sort_by(|a, b| a.0.cmp(&b.0));
+                Value::Object(fields.into_iter().collect())
+            }
+            Value::Array(items) => items.iter().map(sort).collect(),
+            other => other.clone(),
+        }
+    }
+    messages.iter().map(sort).collect()
+}
+
+#[tokio::test]
+async fn several_choices_and_several_prompts_are_as_many_messages() {
+    let engine = engine().await;
+    let serve = Serve::ready(&[&engine.url()], &[]).await;
+    for stream in [false, true] {
+        for path in ROUTES {
+            let plain = messages(&serve, &engine, path, &body(path, stream, &json!({}))).await;
+            let three = sampled(path, &json!({ "max_tokens": 3, "n": 3 }), &json!({}));
+            let found = messages(&serve, &engine, path, &body(path, stream, &three)).await;
+            assert_eq!(found, vec![plain[0].clone(); 3], "{path}, stream: {stream}");
+        }
+        let two = body(COMPLETIONS, stream, &json!({ "prompt": [[5, 6], [7]] }));
+        let found = messages(&serve, &engine, COMPLETIONS, &two).await;
+        let mut prompts: Vec<&Value> = found.iter().map(|message| &message["token_ids"]["ids"]).collect();
+        prompts.sort_by_key(|ids| ids.as_array().unwrap().len());
+        assert_eq!(prompts, [&json!([7]), &json!([5, 6])], "stream: {stream}");
     }
 }
 
@@ -198,11 +177,35 @@ async fn sampling_defaults_are_sent_unless_the_engine_is_to_have_its_own() {
     let left = json!({ "temperature": null, "sampling": { "num_sequences": 1 }, "decoding": {} });
     for (whose, expected) in [("vllm", sent), ("engine", left)] {
         let serve = Serve::ready(&[&engine.url()], &["--generation-config", whose]).await;
-        for subject in subjects() {
-            let found = messages(&serve, &engine, subject.path, &subject.plain).await;
+        for path in ROUTES {
+            let found = messages(&serve, &engine, path, &body(path, false, &json!({}))).await;
             for part in ["temperature", "sampling", "decoding"] {
-                assert_eq!(found[0][part], expected[part], "{whose} {} {part}", subject.path);
+                assert_eq!(found[0][part], expected[part], "{whose} {path} {part}");
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_field_is_listed_or_refused_when_strict() {
+    let engine = engine().await;
+    let lenient = Serve::ready(&[&engine.url()], &[]).await;
+    let strict = Serve::ready(&[&engine.url()], &["--strict"]).await;
+    for path in ROUTES {
+        for stream in [false, true] {
+            let plain = messages(&lenient, &engine, path, &body(path, stream, &json!({}))).await;
+            let unknown = body(path, stream, &json!({ "never_heard_of": { "a": 1 }, "nor_of_this": null }));
+            assert_eq!(messages(&lenient, &engine, path, &unknown).await, plain);
+            let reply = lenient.post(path, &unknown).send().await;
+            assert_eq!(reply.header("x-tito-ignored"), Some("never_heard_of, nor_of_this"));
+            let reply = strict.post(path, &unknown).send().await;
+            let error = assert_envelope(path, &reply);
+            assert_eq!((reply.status, &error["param"]), (400, &json!("never_heard_of")));
+        }
+        let start = json!({ "routed_experts_prompt_start": 1, "max_tokens": 3 });
+        let reply = strict.post(path, &body(path, false, &sampled(path, &start, &json!({})))).send().await;
+        let listed = reply.header("x-tito-ignored").unwrap_or_default();
+        assert!(listed.ends_with("routed_experts_prompt_start"), "what the engine cannot honour: {listed}");
+        assert_eq!(reply.status, 200, "{}", reply.text());
     }
 }

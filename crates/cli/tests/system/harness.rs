@@ -1,20 +1,21 @@
 //! Starting the binary, talking HTTP to it, and waiting for states.
 
-mod http;
 mod media;
 mod mock;
 mod process;
 mod relay;
 mod serve;
-mod wait;
 
-pub(crate) use http::{Asked, Call, Reply, Tls, assert_envelope};
 pub(crate) use media::tensors;
 pub(crate) use mock::{Entry, MockEngine};
 pub(crate) use process::{Args, Env, Ran, Tito, run};
 pub(crate) use relay::Relay;
 pub(crate) use serve::Serve;
-pub(crate) use wait::{ABORT_LIMIT, wait_for, wait_within};
+pub(crate) use tito_test_support::http::{Call, InFlight as Asked, Reply, Tls, assert_envelope};
+pub(crate) use tito_test_support::wait::{wait_for, wait_within};
+
+/// From a client's leaving to the end of its request at the engine.
+pub(crate) const ABORT_LIMIT: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// The route for exact ids.
 pub(crate) const GENERATE: &str = "/inference/v1/generate";

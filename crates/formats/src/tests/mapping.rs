@@ -35,22 +35,27 @@ const ELSEWHERE: [&str; 13] = [
 const COMMON: &[(&str, &str, Change)] = &[
     ("n", "3", |r| r.n = 3),
     ("temperature", "0", |r| r.sampling.temperature = Some(0.0)),
+    ("temperature", "2", |r| r.sampling.temperature = Some(2.0)),
     ("top_p", "0.5", |r| r.sampling.top_p = Some(0.5)),
     ("top_k", "7", |r| r.sampling.top_k = Some(7)),
+    ("top_k", "-1", |r| r.sampling.top_k = Some(0)),
     ("min_p", "0.25", |r| r.sampling.min_p = Some(0.25)),
     ("seed", "-5", |r| r.sampling.seed = Some(-5)),
+    ("seed", "-9223372036854775808", |r| r.sampling.seed = Some(i64::MIN)),
     ("presence_penalty", "-2", |r| r.sampling.presence_penalty = Some(-2.0)),
     ("frequency_penalty", "2", |r| r.sampling.frequency_penalty = Some(2.0)),
     ("repetition_penalty", "1.5", |r| r.sampling.repetition_penalty = Some(1.5)),
     ("max_tokens", "4294967295", |r| r.stopping.max_tokens = Some(u32::MAX)),
     ("min_tokens", "2", |r| r.stopping.min_tokens = 2),
     ("stop", "\"a\"", |r| r.stopping.stop = vec!["a".into()]),
+    ("stop", "[\"xyz\",\"é\"]", |r| r.stopping.stop = vec!["xyz".into(), "é".into()]),
     ("stop_token_ids", "[4,4294967295]", |r| r.stopping.stop_token_ids = vec![4, u32::MAX]),
     ("include_stop_str_in_output", "true", |r| r.stopping.include_stop_str_in_output = true),
     ("ignore_eos", "true", |r| r.stopping.ignore_eos = true),
     ("thinking_token_budget", "-1", |r| r.stopping.thinking_token_budget = Some(-1)),
     ("skip_special_tokens", "false", |r| r.outputs.skip_special_tokens = false),
     ("logprobs", "-1", |r| r.outputs.logprobs = Some(Candidates::All)),
+    ("logprobs", "2", |r| r.outputs.logprobs = Some(Candidates::Top(2))),
     ("prompt_logprobs", "0", |r| r.outputs.prompt_logprobs = Some(Candidates::Top(0))),
     ("routed_experts_prompt_start", "3", |r| r.outputs.routed_experts_prompt_start = Some(3)),
     ("logit_bias", "{\"9\":-100,\"5\":1.5}", |r| r.sampling.logit_bias = vec![(9, -100.0), (5, 1.5)]),
@@ -66,6 +71,9 @@ const COMMON: &[(&str, &str, Change)] = &[
     }),
     ("structured_outputs.json", "{\"b\": 1, \"a\":2}", |r| {
         r.sampling.structured = Some(StructuredOutput::JsonSchema("{\"b\": 1, \"a\":2}".into()));
+    }),
+    ("structured_outputs.json", "\"{\\\"b\\\": 1}\"", |r| {
+        r.sampling.structured = Some(StructuredOutput::JsonSchema("{\"b\": 1}".into()));
     }),
     ("structured_outputs.regex", "\"[0-9]+\"", |r| {
         r.sampling.structured = Some(StructuredOutput::Regex("[0-9]+".into()));

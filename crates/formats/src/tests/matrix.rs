@@ -6,10 +6,10 @@ use expect_test::{ExpectFile, expect_file};
 
 use super::{COMPLETIONS, GENERATE, Subject};
 use crate::fields::Treatment;
-use crate::testing::bind;
-use crate::{Refusal, RefusalKind};
+use crate::testing::{bind, catalog, context};
+use crate::{BindContext, Refusal, RefusalKind};
 
-const PROBES: [&str; 24] = [
+const PROBES: &[&str] = &[
     "null",
     "true",
     "0",
@@ -20,20 +20,43 @@ const PROBES: [&str; 24] = [
     "0.5",
     "3",
     "101",
+    "1e1",
+    "1.0001",
+    "2.0001",
+    "2147483648",
     "4294967296",
     "9223372036854775808",
+    "-100000000000000000000",
     "1e30",
+    "1e39",
     "1e999",
     "\"\"",
     "\"x\"",
+    "\"\\ud800\"",
+    "\"[]\"",
+    "\"{}\"",
     "[]",
     "[1]",
     "[-1]",
+    "[1.5]",
+    "[4294967296]",
     "[\"x\"]",
+    "[\"\"]",
+    "[[]]",
     "[[1]]",
+    "[[-1]]",
+    "[[[1]]]",
+    "[[1],null]",
+    "[{}]",
     "[null]",
     "{}",
     "{\"1\":1}",
+    "{\"1\":1,\"01\":2}",
+    "{\"1\":\"x\"}",
+    "{\"1\":1e39}",
+    "{\"x\":1}",
+    "{\"-1\":1}",
+    "{\"1.0\":1}",
 ];
 
 /// Fields whose meaning needs others: they have tables of their own.
@@ -54,7 +77,7 @@ fn check(subject: &Subject, expected: &ExpectFile) {
             continue;
         }
         let mut accepted = Vec::new();
-        for probe in PROBES {
+        for &probe in PROBES {
             let whole = accepts(subject, &path, &[(&path, probe)]);
             let streamed = accepts(subject, &path, &[("stream", "true"), (&path, probe)]);
             match (whole, streamed) {
@@ -136,12 +159,18 @@ fn a_refused_field_is_named_unless_it_asks_for_nothing() {
 }
 
 #[test]
-fn an_ignored_field_is_accepted_and_not_reported() {
+fn an_ignored_field_changes_nothing_and_is_not_reported_even_when_strict() {
+    let catalog = catalog();
     for subject in [&GENERATE, &COMPLETIONS] {
         for (path, field) in subject.settable() {
             if field.treatment == Treatment::Ignored && !path.contains("response_format.") {
-                let bound = bind(subject.format, &subject.body(&[(&path, "true")])).unwrap();
+                let context = BindContext { strict: true, ..context(&catalog) };
+                let body = subject.body(&[(&path, "true")]);
+                let mut bound = subject.format.bind(body.as_bytes(), &context).unwrap();
                 assert_eq!(bound.ignored, Vec::<String>::new(), "{} {path}", subject.name);
+                let plain = bind(subject.format, &subject.body(&[])).unwrap();
+                bound.requests[0].native_sampling.clone_from(&plain.requests[0].native_sampling);
+                assert_eq!(bound.requests, plain.requests, "{} {path}", subject.name);
             }
         }
     }

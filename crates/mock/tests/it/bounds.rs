@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use tito_mock::{Fault, FaultSpec, MockConfig};
+use tito_test_support::wait::within;
 use tonic::Code;
 use vllm_proto::decoding_parameters::StructuredOutput;
 use vllm_proto::generate_request::Prompt;
@@ -16,7 +17,7 @@ use vllm_proto::{
 };
 
 use crate::raw;
-use crate::support::{Running, outputs, prompt, request, within};
+use crate::support::{Running, outputs, prompt, request};
 
 #[tokio::test]
 async fn calls_beyond_the_limit_wait_at_the_door() {

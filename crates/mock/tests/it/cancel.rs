@@ -1,13 +1,13 @@
-//! Calls that end early: the client leaves, a deadline passes, `Control.Abort`.
+//! What the journal says of calls that end early. That they end is in the conformance suite of `tito-testkit`.
 
 use std::time::Duration;
 
 use tito_mock::{AbortCause, MockConfig, RequestState, Timing};
-use tonic::{Code, Request};
+use tito_test_support::wait::{wait_until, within};
 use vllm_proto::finish_info::FinishReason;
 use vllm_proto::{AbortRequest, GenerateRequest, StoppingCriteria};
 
-use crate::support::{Running, assert_code, drain, finish, ids, outputs, prompt, request, wait_for, within};
+use crate::support::{Running, drain, finish, outputs, prompt, request};
 
 /// One request at a time, slow enough to be caught.
 fn slow() -> MockConfig {
@@ -44,32 +44,17 @@ async fn a_dropped_stream_aborts_the_running_and_the_queued_request() {
 }
 
 #[tokio::test]
-async fn a_dropped_unary_call_aborts_the_running_and_the_queued_request() {
+async fn the_journal_tells_an_abort_from_a_deadline() {
     let mock = Running::start(slow()).await;
-    let client = mock.inference().await;
-    let start = |id: &'static str| {
-        let mut client = client.clone();
-        let mut calls = tokio::task::JoinSet::new();
-        calls.spawn(async move { client.generate(request(id, &prompt(1, 20), 2000)).await });
-        calls
-    };
-    let running = start("running");
-    mock.wait_for_state("running", "running").await;
-    let queued = start("queued");
-    mock.wait_for_state("queued", "queued").await;
-    drop(queued);
-    mock.wait_for_state("queued", "aborted").await;
-    drop(running);
-    mock.wait_for_state("running", "aborted").await;
-}
-
-#[tokio::test]
-async fn a_deadline_aborts_the_request() {
-    let mock = Running::start(slow()).await;
-    let mut client = mock.inference().await;
-    let mut asked = Request::new(request("late", &prompt(1, 20), 2000));
-    asked.set_timeout(Duration::from_millis(50));
-    assert_code(client.generate(asked).await, Code::Cancelled);
+    let (mut client, mut control) = (mock.inference().await, mock.control().await);
+    let stream = client.generate_stream(request("r", &prompt(1, 20), 2000)).await.unwrap().into_inner();
+    mock.wait_for_state("r", "running").await;
+    control.abort(AbortRequest { request_ids: vec!["r".to_owned()] }).await.unwrap();
+    assert!(drain(stream).await.1.is_none(), "an abort is no error");
+    assert_eq!(cause(&mock, "r"), RequestState::Aborted(AbortCause::Control));
+    let mut late = tonic::Request::new(request("late", &prompt(1, 20), 2000));
+    late.set_timeout(Duration::from_millis(50));
+    client.generate(late).await.unwrap_err();
     mock.wait_for_state("late", "aborted").await;
 }
 
@@ -84,57 +69,8 @@ async fn a_dropped_connection_aborts_everything_on_it() {
     }
     drop((client, streams));
     let all = || mock.handle.requests().iter().all(|entry| entry.state().is_final());
-    wait_for("all requests aborted", all).await;
+    wait_until("all requests aborted", all).await;
     assert_eq!(mock.json("/load").await["server_load"], 0);
-}
-
-#[tokio::test]
-async fn control_abort_ends_every_call_with_the_id_and_no_other() {
-    let mock = Running::start(MockConfig { max_num_seqs: 8, ..slow() }).await;
-    let (mut client, mut control) = (mock.inference().await, mock.control().await);
-    let ask = |id| request(id, &prompt(1, 20), 60);
-    let mut one = client.generate_stream(ask("same")).await.unwrap().into_inner();
-    let two = client.generate_stream(ask("same")).await.unwrap().into_inner();
-    let other = client.generate_stream(ask("other")).await.unwrap().into_inner();
-    within("the prompt", one.message()).await.unwrap();
-    let first = within("a token", one.message()).await.unwrap().unwrap();
-    let request_ids = ["same", "unknown"].map(str::to_owned).to_vec();
-    control.abort(AbortRequest { request_ids }).await.unwrap();
-    let (messages, end) = drain(one).await;
-    assert!(end.is_none(), "an abort is no error");
-    let last = messages.last().unwrap().outputs.clone().unwrap();
-    assert_eq!((last.num_tokens, last.text.as_str(), last.token_ids.len()), (0, "", 0));
-    assert_eq!(finish(&last).finish_reason, FinishReason::Aborted as i32);
-    let delivered = ids(&messages).len() + outputs(first).token_ids.len();
-    assert_eq!(finish(&last).num_output_tokens as usize, delivered);
-    let (messages, end) = drain(two).await;
-    assert!(end.is_none());
-    assert_eq!(
-        finish(messages.last().unwrap().outputs.as_ref().unwrap()).finish_reason,
-        FinishReason::Aborted as i32
-    );
-    let (messages, _) = drain(other).await;
-    assert_eq!(ids(&messages).len(), 60);
-    assert_eq!(cause(&mock, "same"), RequestState::Aborted(AbortCause::Control));
-}
-
-#[tokio::test]
-async fn an_aborted_unary_call_returns_what_there_is() {
-    let mock = Running::start(slow()).await;
-    let (mut client, mut control) = (mock.inference().await, mock.control().await);
-    let call = client.generate(request("r", &prompt(1, 20), 2000));
-    let abort = async {
-        mock.wait_for_state("r", "running").await;
-        let three = || mock.handle.requests()[0].output_tokens() >= 3;
-        wait_for("three tokens", three).await;
-        control.abort(AbortRequest { request_ids: vec!["r".to_owned()] }).await.unwrap();
-    };
-    let (reply, ()) = tokio::join!(call, abort);
-    let output = outputs(reply.unwrap().into_inner());
-    assert!(output.num_tokens >= 3);
-    assert_eq!(output.token_ids.len() as u32, output.num_tokens);
-    assert_eq!(finish(&output).finish_reason, FinishReason::Aborted as i32);
-    assert_eq!(finish(&output).num_output_tokens, output.num_tokens);
 }
 
 #[tokio::test]

@@ -1,84 +1,22 @@
-//! Control calls whose effect shows in other calls.
+//! Control calls whose effect shows in other calls, beyond the contract of the conformance suite of `tito-testkit`.
 
 use std::time::Duration;
 
 use tito_mock::{Exit, KvEventsConfig, MockConfig, Timing};
+use tito_test_support::wait::{wait_until, within};
 use tonic::{Code, Request};
-use vllm_proto::finish_info::FinishReason;
 use vllm_proto::{
-    FinishWeightUpdateRequest, GenerateRequest, GetKvEventSourcesRequest, GetServerInfoRequest,
-    GetWeightVersionRequest, InitWeightTransferEngineRequest, IsPausedRequest, IsSleepingRequest,
-    ListLorasRequest, LoadLoraRequest, PauseGenerationRequest, PauseMode, ResumeGenerationRequest,
-    ShutdownRequest, SleepRequest, StartDraftWeightUpdateRequest, StartWeightUpdateRequest,
-    UnloadLoraRequest, UpdateWeightsRequest, WakeUpRequest,
+    GenerateRequest, GetKvEventSourcesRequest, GetServerInfoRequest, IsSleepingRequest, ListLorasRequest,
+    LoadLoraRequest, PauseGenerationRequest, PauseMode, ShutdownRequest, SleepRequest, UnloadLoraRequest,
+    WakeUpRequest,
 };
 
-use crate::support::{Running, assert_code, drain, finish, ids, outputs, prompt, request, wait_for, within};
+use crate::support::{Running, assert_code, drain, finish, ids, outputs, prompt, request};
 
 fn slow() -> MockConfig {
     MockConfig {
         timing: Timing { step: Duration::from_millis(2), speed: 1.0, ..Timing::INSTANT },
         ..MockConfig::new()
-    }
-}
-
-fn pause(mode: PauseMode) -> PauseGenerationRequest {
-    PauseGenerationRequest { mode: mode as i32, clear_cache: None }
-}
-
-#[tokio::test]
-async fn a_pause_queues_new_requests_and_a_resume_runs_them() {
-    let mock = Running::start(MockConfig::new()).await;
-    let (mut client, mut control) = (mock.inference().await, mock.control().await);
-    for mode in [PauseMode::Abort, PauseMode::Wait, PauseMode::Keep] {
-        control.pause_generation(pause(mode)).await.unwrap();
-        assert!(control.is_paused(IsPausedRequest {}).await.unwrap().into_inner().paused);
-        let id = format!("{mode:?}");
-        let (reply, ()) = tokio::join!(client.generate(request(&id, &prompt(1, 20), 3)), async {
-            mock.wait_for_state(&id, "queued").await;
-            control.resume_generation(ResumeGenerationRequest {}).await.unwrap();
-        });
-        assert_eq!(outputs(reply.unwrap().into_inner()).num_tokens, 3);
-    }
-}
-
-#[tokio::test]
-async fn a_pause_meets_a_running_request_as_its_mode_says() {
-    let mock = Running::start(slow()).await;
-    let (mut client, mut control) = (mock.inference().await, mock.control().await);
-    let cases = [
-        (PauseMode::Abort, FinishReason::Aborted),
-        (PauseMode::Wait, FinishReason::Length),
-        (PauseMode::Keep, FinishReason::Length),
-    ];
-    for (mode, reason) in cases {
-        let id = format!("{mode:?}");
-        let mut stream = client.generate_stream(request(&id, &prompt(1, 20), 60)).await.unwrap().into_inner();
-        within("the prompt", stream.message()).await.unwrap();
-        control.pause_generation(pause(mode)).await.unwrap();
-        let done = mock.handle.requests().last().unwrap().state().is_final();
-        assert_eq!(done, mode != PauseMode::Keep, "a wait returns after the end, a keep before it");
-        control.resume_generation(ResumeGenerationRequest {}).await.unwrap();
-        let (messages, end) = drain(stream).await;
-        assert!(end.is_none());
-        let last = messages.last().unwrap().outputs.clone().unwrap();
-        assert_eq!(finish(&last).finish_reason, reason as i32, "{mode:?}");
-        assert_eq!(ids(&messages).len() == 60, reason == FinishReason::Length);
-    }
-}
-
-#[tokio::test]
-async fn a_pause_clears_the_prefix_cache_unless_told_otherwise() {
-    let mock = Running::start(MockConfig::new()).await;
-    let (mut client, mut control) = (mock.inference().await, mock.control().await);
-    let mut expected = 0;
-    for clear_cache in [Some(false), None, Some(true)] {
-        let output = outputs(client.generate(request("r", &prompt(1, 70), 1)).await.unwrap().into_inner());
-        assert_eq!(finish(&output).num_cached_tokens, Some(expected));
-        let mode = PauseMode::Abort as i32;
-        control.pause_generation(PauseGenerationRequest { mode, clear_cache }).await.unwrap();
-        control.resume_generation(ResumeGenerationRequest {}).await.unwrap();
-        expected = if clear_cache == Some(false) { 64 } else { 0 };
     }
 }
 
@@ -104,41 +42,6 @@ async fn sleep_and_wake_go_part_by_part() {
         let output = outputs(client.generate(request("r", &prompt(1, 70), 1)).await.unwrap().into_inner());
         assert_eq!(finish(&output).num_cached_tokens, Some(0), "sleeping drops the cache");
     }
-}
-
-#[tokio::test]
-async fn a_weight_session_keeps_its_order() {
-    let config = MockConfig {
-        weight_transfer_backend: Some("nccl".to_owned()),
-        draft_weight_updates: true,
-        ..MockConfig::new()
-    };
-    let mock = Running::start(config).await;
-    let mut control = mock.control().await;
-    let update = || UpdateWeightsRequest {
-        update_info_json: br#"{"names":["w"],"dtype_names":["bfloat16"],"shapes":[[2,2]]}"#.to_vec(),
-    };
-    let finish =
-        |version: Option<&str>| FinishWeightUpdateRequest { weight_version: version.map(str::to_owned) };
-    let init_info_json = br#"{"rank_offset":1,"world_size":2,"master_address":"h","master_port":1}"#.to_vec();
-    assert_code(control.update_weights(update()).await, Code::Internal);
-    control.init_weight_transfer_engine(InitWeightTransferEngineRequest { init_info_json }).await.unwrap();
-    assert_code(control.update_weights(update()).await, Code::Internal);
-    assert_code(control.finish_weight_update(finish(Some("v1"))).await, Code::Internal);
-    control.start_weight_update(StartWeightUpdateRequest {}).await.unwrap();
-    assert_code(control.start_draft_weight_update(StartDraftWeightUpdateRequest {}).await, Code::Internal);
-    control.update_weights(update()).await.unwrap();
-    control.update_weights(update()).await.unwrap();
-    control.finish_weight_update(finish(Some("v1"))).await.unwrap();
-    let version = control.get_weight_version(GetWeightVersionRequest {}).await.unwrap().into_inner();
-    assert_eq!(version.weight_version, "v1");
-    control.start_weight_update(StartWeightUpdateRequest {}).await.unwrap();
-    let uneven = br#"{"names":["w"],"dtype_names":[],"shapes":[]}"#.to_vec();
-    assert_code(
-        control.update_weights(UpdateWeightsRequest { update_info_json: uneven }).await,
-        Code::Internal,
-    );
-    assert_code(control.finish_weight_update(finish(None)).await, Code::Internal);
 }
 
 #[tokio::test]
@@ -271,9 +174,10 @@ async fn shutdown_is_refused_when_the_engine_belongs_to_another() {
 #[tokio::test]
 async fn two_mocks_in_one_process_share_nothing() {
     let (one, two) = (Running::start(MockConfig::new()).await, Running::start(MockConfig::new()).await);
-    one.control().await.pause_generation(pause(PauseMode::Keep)).await.unwrap();
+    let pause = PauseGenerationRequest { mode: PauseMode::Keep as i32, clear_cache: None };
+    one.control().await.pause_generation(pause).await.unwrap();
     let reply = two.inference().await.generate(request("r", &prompt(1, 20), 2)).await.unwrap();
     assert_eq!(outputs(reply.into_inner()).num_tokens, 2);
     assert!(one.handle.requests().is_empty());
-    wait_for("an entry", || two.handle.requests().len() == 1).await;
+    wait_until("an entry", || two.handle.requests().len() == 1).await;
 }

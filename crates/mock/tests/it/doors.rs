@@ -3,31 +3,23 @@
 use std::io::ErrorKind;
 
 use tito_mock::{Fault, FaultSpec, MockConfig, Timing};
+use tito_test_support::wait::{wait_for, wait_until, within};
 use tokio::net::TcpStream;
 use tonic::Code;
 use tonic_health::pb::HealthCheckRequest;
 
-use crate::support::{Running, assert_code, drain, ids, outputs, prompt, request, wait_for, within};
+use crate::support::{Running, assert_code, drain, ids, outputs, prompt, request};
 
 async fn refused(mock: &Running) {
-    let address = mock.grpc;
-    let poll = async {
-        while !matches!(TcpStream::connect(address).await, Err(error) if error.kind() == ErrorKind::ConnectionRefused)
-        {
-            tokio::task::yield_now().await;
-        }
+    let refused = async || {
+        let error = TcpStream::connect(mock.grpc).await.err()?;
+        (error.kind() == ErrorKind::ConnectionRefused).then_some(())
     };
-    within("a refused connection", poll).await;
+    wait_for("a refused connection", refused).await;
 }
 
 async fn accepted(mock: &Running) {
-    let address = mock.grpc;
-    let poll = async {
-        while TcpStream::connect(address).await.is_err() {
-            tokio::task::yield_now().await;
-        }
-    };
-    within("an accepted connection", poll).await;
+    wait_for("an accepted connection", async || TcpStream::connect(mock.grpc).await.ok()).await;
 }
 
 #[tokio::test]
@@ -85,5 +77,5 @@ async fn a_killed_mock_resets_what_is_connected() {
     };
     assert_eq!(within("the reset", read).await, Some(ErrorKind::ConnectionReset));
     mock.exit().await;
-    wait_for("no entries", || mock.handle.requests().is_empty()).await;
+    wait_until("no entries", || mock.handle.requests().is_empty()).await;
 }

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tito_mock::{AbortCause, BadFrame, Exit, Fault, FaultSpec, MockConfig, RequestState};
+use tito_test_support::wait::within;
 use tonic::Code;
 use vllm_proto::finish_info::FinishReason;
 use vllm_proto::{GenerateRequest, ResponseOptions};
 
-use crate::support::{Running, assert_code, drain, finish, ids, outputs, prompt, request, within};
+use crate::support::{Running, assert_code, drain, finish, ids, outputs, prompt, request};
 
 async fn with(fault: Fault) -> Running {
     Running::start(MockConfig { faults: vec![FaultSpec::new(fault)], ..MockConfig::new() }).await
@@ -83,21 +84,6 @@ async fn an_error_is_the_status_it_says() {
     assert_eq!((ids(&messages).len(), end.unwrap().code()), (2, code));
     mock.wait_for_state("r", "aborted").await;
     assert_eq!(mock.handle.requests()[0].state(), RequestState::Aborted(AbortCause::Fault));
-}
-
-#[tokio::test]
-async fn a_dead_engine_fails_calls_and_leaves_discovery() {
-    let mock = with(Fault::EngineDead { at_token: 1 }).await;
-    let mut client = mock.inference().await;
-    let stream = client.generate_stream(request("r", &prompt(1, 20), 6)).await.unwrap().into_inner();
-    let (messages, end) = drain(stream).await;
-    assert_eq!((ids(&messages).len(), end.unwrap().code()), (1, Code::Internal));
-    assert_code(client.generate(request("r", &prompt(1, 20), 6)).await, Code::Internal);
-    let mut control = mock.control().await;
-    assert_code(control.resume_generation(vllm_proto::ResumeGenerationRequest {}).await, Code::Internal);
-    control.get_server_info(vllm_proto::GetServerInfoRequest {}).await.unwrap();
-    assert_eq!(mock.http("GET", "/health", "").await.0, 503);
-    assert_eq!(mock.http("GET", "/v1/models", "").await.0, 200);
 }
 
 #[tokio::test]

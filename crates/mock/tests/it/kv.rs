@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use futures_util::FutureExt;
 use tito_mock::{EventEncoding, KvEventsConfig, KvStyle, MockConfig, ReplayLayout};
+use tito_test_support::wait::{wait_until, within};
 use tonic::transport::Channel;
 use vllm_proto::inference_client::InferenceClient;
 use vllm_proto::media_item::Source;
@@ -12,7 +13,7 @@ use vllm_proto::{
 use zeromq::{DealerSocket, Socket, SocketRecv, SocketSend, SubSocket, ZmqMessage};
 
 use crate::replay::{kv_events, vision};
-use crate::support::{Running, finish, outputs, prompt, request, wait_for, within};
+use crate::support::{Running, finish, outputs, prompt, request};
 
 mod faults;
 mod recordings;
@@ -304,7 +305,7 @@ async fn a_reset_waits_for_its_blocks_and_is_told_with_the_next_step() {
     let stalled = r#"{"kind":"stall","at_token":1,"request":"stuck"}"#;
     assert_eq!(mock.http("POST", "/mock/faults", stalled).await.0, 200);
     let stream = client.generate_stream(request("stuck", &numbered(2), 5)).await.unwrap();
-    wait_for("its batch", || mock.handle.kv_last_seq(0) == Some(1)).await;
+    wait_until("its batch", || mock.handle.kv_last_seq(0) == Some(1)).await;
     let reset = async || mock.http("POST", "/reset_prefix_cache", "").await.1;
     assert_eq!(reset().await, r#"{"success":false}"#, "blocks are held");
     drop(stream);

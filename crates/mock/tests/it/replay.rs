@@ -1,14 +1,11 @@
 //! Every recorded request against the mock, by its wire bytes: same code, same shape.
 
-use std::path::Path;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use prost::Message;
-use serde_json::Value;
 use tito_mock::{KvEventsConfig, MockConfig, Multimodal, Vocabulary};
+use tito_test_support::fixtures::{self, names};
 use tonic::Code;
 use tonic::transport::Channel;
 
@@ -41,66 +38,29 @@ struct Observed {
     code: Code,
 }
 
-pub(crate) fn folder(name: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/vllm-0.32").join(name)
-}
-
-fn decode(value: &Value) -> Bytes {
-    STANDARD.decode(value.as_str().unwrap()).unwrap().into()
-}
-
-/// A recording as it is.
-pub(crate) fn json(directory: &str, name: &str) -> Value {
-    let text = std::fs::read_to_string(folder(directory).join(format!("{name}.json"))).unwrap();
-    serde_json::from_str(&text).unwrap()
-}
-
 /// Reads a recording, if it is a gRPC one.
 fn load(directory: &str, name: &str) -> Option<Fixture> {
-    let json = json(directory, name);
-    if json["transport"] != "grpc" {
-        return None;
-    }
-    let request = &json["request"];
-    let path = request["method"].as_str().unwrap().to_owned();
-    let mut metadata: Vec<(String, String)> = request["metadata"].as_array().map_or_else(Vec::new, |pairs| {
-        pairs.iter().map(|pair| (text_of(&pair[0]), text_of(&pair[1]))).collect()
-    });
+    let recorded = fixtures::grpc(directory, name)?;
     let gzip = name.contains("gzip");
+    let mut metadata = recorded.metadata;
     if gzip {
         metadata.push(("grpc-encoding".to_owned(), "gzip".to_owned()));
     }
-    let message = match (&request["wire_b64"], &request["bytes"]) {
-        (Value::String(_), _) => decode(&request["wire_b64"]),
+    let message = match (recorded.request, recorded.request_bytes) {
+        (Some(message), _) => message,
         // Too large to keep, or nonsense: the length says which.
-        (_, Value::Number(bytes)) if bytes.as_u64() == Some(4) => Bytes::from_static(&[0xff; 4]),
-        (_, Value::Number(bytes)) => vec![0; bytes.as_u64().unwrap() as usize].into(),
-        _ => Bytes::new(),
+        (None, Some(4)) => Bytes::from_static(&[0xff; 4]),
+        (None, bytes) => vec![0; bytes.unwrap_or_default() as usize].into(),
     };
-    let messages = json["response"]["wire_b64"].as_array();
-    let code = json["error"]["number"].as_i64().map_or(Code::Ok, |number| Code::from_i32(number as i32));
     Some(Fixture {
-        name: format!("{directory}/{name}"),
-        path,
+        name: recorded.name,
+        path: recorded.method,
         metadata,
         body: raw::frame(&message, gzip),
-        scripted: request["message"]["kv"]["kv_transfer_params"]["script"].is_object(),
-        messages: messages.map_or_else(Vec::new, |messages| messages.iter().map(decode).collect()),
-        code,
+        scripted: recorded.message["kv"]["kv_transfer_params"]["script"].is_object(),
+        messages: recorded.replies,
+        code: Code::from_i32(recorded.code),
     })
-}
-
-fn text_of(value: &Value) -> String {
-    value.as_str().unwrap().to_owned()
-}
-
-fn names(directory: &str) -> Vec<String> {
-    let files = std::fs::read_dir(folder(directory)).unwrap();
-    let mut names: Vec<String> = files
-        .filter_map(|file| file.unwrap().file_name().to_str()?.strip_suffix(".json").map(str::to_owned))
-        .collect();
-    names.sort();
-    names
 }
 
 /// Replays one request on a connection.
@@ -271,7 +231,7 @@ async fn two_ranks_replay_in_the_recorded_order() {
         let mut asked = tonic::Request::new(request("r", &[1, 2, 3], 1));
         asked.metadata_mut().insert("x-data-parallel-rank", rank.parse().unwrap());
         let refused = client.generate(asked).await.unwrap_err();
-        assert_eq!(refused.message(), json("grpc-dp2", name)["error"]["message"], "word for word");
+        assert_eq!(refused.message(), fixtures::json("grpc-dp2", name)["error"]["message"], "word for word");
     }
 }
 

@@ -1,14 +1,14 @@
 //! The HTTP routes.
 
-use std::path::Path;
-
 use base64::Engine as _;
 use prost::Message;
 use serde_json::{Value, json};
 use tito_mock::MockConfig;
+use tito_test_support::fixtures;
+use tito_test_support::wait::wait_until;
 use vllm_proto::{GenerateRequest, KvCacheParameters, RandomSampling};
 
-use crate::support::{Running, prompt, request, wait_for};
+use crate::support::{Running, prompt, request};
 
 /// Replaces what differs at every start, and ports: tests take free ones.
 fn stable(mut body: Value) -> Value {
@@ -39,10 +39,8 @@ async fn vllm_routes_answer_as_recorded() {
         ..MockConfig::new()
     };
     let mock = Running::start(config).await;
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/vllm-0.32/http-rs");
     for name in ["health", "version", "load", "models", "kv-event-sources", "ping", "not-found"] {
-        let recorded = std::fs::read_to_string(folder.join(format!("{name}.json"))).unwrap();
-        let recorded: Value = serde_json::from_str(&recorded).unwrap();
+        let recorded = fixtures::json("http-rs", name);
         let path = recorded["request"]["path"].as_str().unwrap();
         let (status, body) = mock.http("GET", path, "").await;
         assert_eq!(json!(status), recorded["response"]["status"], "{name}");
@@ -72,8 +70,7 @@ async fn metrics_count_what_happened_with_recorded_names() {
     ] {
         assert!(text.lines().any(|found| found == line), "{line} in {text}");
     }
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/vllm-0.32/http-rs/metrics.json");
-    let recorded: Value = serde_json::from_str(&std::fs::read_to_string(folder).unwrap()).unwrap();
+    let recorded = fixtures::json("http-rs", "metrics");
     let recorded = recorded["response"]["body_text"].as_str().unwrap();
     for family in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
         assert!(recorded.contains(&format!("# TYPE {family}\n")), "{family} is one of vLLM's");
@@ -94,7 +91,7 @@ async fn the_journal_shows_requests_as_they_came() {
     client.generate(request("second", &prompt(1, 70), 1)).await.unwrap();
     client.generate(sent.clone()).await.unwrap();
     let done = || mock.handle.requests().iter().all(|entry| entry.state().is_final());
-    wait_for("all ended", done).await;
+    wait_until("all ended", done).await;
     let journal = mock.json("/mock/requests").await;
     let entries = journal["requests"].as_array().unwrap();
     assert_eq!(entries.len(), 2, "the oldest is gone");

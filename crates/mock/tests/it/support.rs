@@ -1,13 +1,11 @@
 //! Starting mocks and talking to them.
 
-use std::future::Future;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use serde_json::Value;
 use tito_mock::{Exit, MockConfig, MockHandle, RunError};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tito_test_support::http::Call;
+use tito_test_support::wait::{wait_until, within};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
@@ -20,9 +18,6 @@ use vllm_proto::{
     FinishInfo, GenerateRequest, GenerateResponse, ResponseOptions, SequenceOutput, StoppingCriteria,
     TokenIds,
 };
-
-/// Longest wait for anything that must come.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A mock that serves.
 pub(crate) struct Running {
@@ -76,15 +71,8 @@ impl Running {
 
     /// One HTTP exchange: status and body.
     pub(crate) async fn http(&self, method: &str, path: &str, body: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(self.http).await.unwrap();
-        let length = body.len();
-        let head = format!("{method} {path} HTTP/1.1\r\nhost: mock\r\nconnection: close\r\n");
-        let request = format!("{head}content-length: {length}\r\n\r\n{body}");
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut reply = String::new();
-        within("an HTTP reply", stream.read_to_string(&mut reply)).await.unwrap();
-        let (head, body) = reply.split_once("\r\n\r\n").unwrap();
-        (head[9..12].parse().unwrap(), body.to_owned())
+        let reply = Call::get(self.http, path).method(method).body(body.to_owned()).send().await;
+        (reply.status, reply.text().to_owned())
     }
 
     pub(crate) async fn json(&self, path: &str) -> Value {
@@ -99,24 +87,8 @@ impl Running {
             let entries = self.handle.requests();
             entries.iter().any(|entry| entry.request_id == request_id && entry.state().name() == state)
         };
-        wait_for(&format!("request {request_id} {state}"), is).await;
+        wait_until(&format!("request {request_id} {state}"), is).await;
     }
-}
-
-/// Waits for a future that must come.
-pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    let waited = tokio::time::timeout(PATIENCE, future).await;
-    waited.unwrap_or_else(|_| panic!("never saw: {what}"))
-}
-
-/// Waits for a state that must come, letting everything else run.
-pub(crate) async fn wait_for(what: &str, mut ready: impl FnMut() -> bool) {
-    let poll = async {
-        while !ready() {
-            tokio::task::yield_now().await;
-        }
-    };
-    within(what, poll).await;
 }
 
 /// A request for `max_new_tokens` tokens, ids and text.

@@ -113,11 +113,11 @@ impl Call {
         stream.set_nodelay(true)?;
         let mut connection = JoinSet::new();
         let reply = match &self.tls {
-            None => self.exchange(stream, &mut connection).await?,
+            None => Box::pin(self.exchange(stream, &mut connection)).await?,
             Some(Tls { config, name }) => {
                 let name = ServerName::try_from(*name)?;
                 let stream = TlsConnector::from(Arc::clone(config)).connect(name, stream).await?;
-                self.exchange(stream, &mut connection).await?
+                Box::pin(self.exchange(stream, &mut connection)).await?
             }
         };
         let (head, body) = reply.into_parts();
@@ -173,12 +173,24 @@ impl Open {
     /// The next event's data, or `None` at the end of the body. Comments are passed over.
     pub async fn event(&mut self) -> Option<String> {
         loop {
+            if let Some(data) = self.block().await?.strip_prefix("data: ") {
+                return Some(data.trim_end().to_owned());
+            }
+        }
+    }
+
+    /// The next comment of a stream, which no event may come before.
+    pub async fn comment(&mut self) -> String {
+        let block = self.block().await.expect("the stream goes on");
+        assert!(block.starts_with(':'), "an event instead of a comment: {block}");
+        block.trim_end().to_owned()
+    }
+
+    /// What comes before the next empty line, with that line.
+    async fn block(&mut self) -> Option<String> {
+        loop {
             if let Some(end) = self.text.find("\n\n") {
-                let event: String = self.text.drain(..end + 2).collect();
-                match event.strip_prefix("data: ") {
-                    Some(data) => return Some(data.trim_end().to_owned()),
-                    None => continue,
-                }
+                return Some(self.text.drain(..end + 2).collect());
             }
             let frame = within("the next event", self.body.frame()).await?;
             let data = frame.unwrap().into_data().unwrap();

@@ -83,16 +83,16 @@ impl Reply {
     pub fn error_code(&self) -> Option<String> {
         Some(self.chunks().last()?["error"]["code"].as_str()?.to_owned())
     }
+}
 
-    /// Asserts that this is an error of the HTTP API, with its headers, and returns what is in the envelope.
-    #[track_caller]
-    pub fn envelope(&self, about: &str) -> Value {
-        assert_eq!(self.header("content-type"), Some("application/json"), "{about}");
-        assert!(self.header("x-request-id").is_some(), "{about}: no x-request-id");
-        let retry = matches!(self.status, 429 | 503);
-        assert_eq!(self.header("retry-after").is_some(), retry, "{about}: Retry-After on {}", self.status);
-        check_envelope(about, &self.json())
-    }
+/// Asserts that a reply is an error of the HTTP API, with its headers, and returns what is in the envelope.
+#[track_caller]
+pub fn assert_envelope(about: &str, reply: &Reply) -> Value {
+    assert_eq!(reply.header("content-type"), Some("application/json"), "{about}");
+    assert!(reply.header("x-request-id").is_some(), "{about}: no x-request-id");
+    let retry = matches!(reply.status, 429 | 503);
+    assert_eq!(reply.header("retry-after").is_some(), retry, "{about}: Retry-After on {}", reply.status);
+    check_envelope(about, &reply.json())
 }
 
 /// Asserts that a body is the one error envelope, and returns what is in it.

@@ -1,13 +1,11 @@
 //! HTTP written by hand, for what a gRPC client would not send and for deadlines that only the server enforces.
 
+use std::net::{SocketAddr, ToSocketAddrs as _};
+
 use bytes::{BufMut, Bytes, BytesMut};
-use http::{HeaderMap, Request, Response};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use http::HeaderMap;
 use prost::Message;
-use tokio::net::TcpStream;
-use tokio::task::JoinSet;
+use tito_test_support::http::Call;
 use tonic::Code;
 
 /// What a call ended with.
@@ -36,27 +34,16 @@ pub(crate) fn framed(compressed: bool, payload: &[u8]) -> Bytes {
 
 /// One call over a connection of its own, to its end.
 pub(crate) async fn call(address: &str, path: &str, headers: &[(&str, &str)], body: Bytes) -> Ended {
-    let socket = TcpStream::connect(address).await.expect("the engine listens");
-    let http2 = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(socket));
-    let (mut sender, connection) = http2.await.expect("the engine speaks HTTP/2");
-    let mut connections = JoinSet::new();
-    connections.spawn(connection);
-    let request = Request::post(format!("http://{address}{path}"))
-        .header("content-type", "application/grpc")
-        .header("te", "trailers");
-    let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
-    let request = request.body(Full::new(body)).expect("a valid request");
-    let reply = sender.send_request(request).await.expect("the engine answers");
-    end_of(reply).await
+    let call = Call::get(resolved(address), path).method("POST").http2().body(body);
+    let call = call.header("content-type", "application/grpc").header("te", "trailers");
+    let reply = headers.iter().fold(call, |call, (name, value)| call.header(name, value)).send().await;
+    let status = [&reply.trailers, &reply.headers].into_iter().find_map(status_of);
+    let (code, message) = status.unwrap_or_else(|| panic!("no gRPC status: HTTP {}", reply.status));
+    Ended { code, message, body_bytes: reply.body.len() }
 }
 
-async fn end_of(reply: Response<Incoming>) -> Ended {
-    let (head, body) = reply.into_parts();
-    let body = body.collect().await.expect("the reply ends in order");
-    let trailers = body.trailers().cloned().unwrap_or_default();
-    let status = [&trailers, &head.headers].into_iter().find_map(status_of);
-    let (code, message) = status.unwrap_or_else(|| panic!("no gRPC status: HTTP {}", head.status));
-    Ended { code, message, body_bytes: body.to_bytes().len() }
+fn resolved(address: &str) -> SocketAddr {
+    address.to_socket_addrs().expect("host and port").next().expect("an address of the host")
 }
 
 fn status_of(headers: &HeaderMap) -> Option<(Code, String)> {
@@ -67,14 +54,6 @@ fn status_of(headers: &HeaderMap) -> Option<(Code, String)> {
 
 /// `GET` over HTTP/1.1: status and body.
 pub(crate) async fn get(address: &str, path: &str) -> (u16, String) {
-    let socket = TcpStream::connect(address).await.expect("the engine's HTTP server listens");
-    let http1 = hyper::client::conn::http1::handshake(TokioIo::new(socket)).await;
-    let (mut sender, connection) = http1.expect("the engine speaks HTTP/1.1");
-    let mut connections = JoinSet::new();
-    connections.spawn(connection);
-    let request = Request::get(path).header("host", address).body(Full::<Bytes>::default());
-    let reply = sender.send_request(request.expect("a valid request")).await.expect("the engine answers");
-    let status = reply.status().as_u16();
-    let body = reply.into_body().collect().await.expect("the reply ends in order").to_bytes();
-    (status, String::from_utf8_lossy(&body).into_owned())
+    let reply = Call::get(resolved(address), path).send().await;
+    (reply.status, String::from_utf8_lossy(&reply.body).into_owned())
 }

@@ -10,11 +10,11 @@ use futures_util::stream::FuturesUnordered;
 use tito_engine::{Engine, TokenStream};
 use tito_kv_index::cached_tokens_max;
 use tito_mock::{HashAlgorithm, KvStyle, MockConfig};
+use tito_test_support::random::Random;
 use tito_types::{Delivery, GenerateRequest, Modality, Placement};
 
 use crate::ask::{Ask, Item};
 use crate::bench::{Bench, config};
-use crate::random::Random;
 
 /// How long requests are made in a normal run.
 const SECS: u64 = 4;

@@ -12,7 +12,6 @@ mod bench;
 mod drift;
 mod faults;
 mod hand;
-mod random;
 mod restart;
 mod shapes;
 mod sweep;

@@ -2,7 +2,7 @@
 
 use tito_fleet::State;
 use tito_mock::{Fault, FaultSpec, HashAlgorithm, KvEventsConfig, KvStyle, MockConfig};
-use tito_testkit::wait_until;
+use tito_test_support::wait::wait_until;
 use vllm_proto::GetKvEventSourcesRequest;
 use vllm_proto::control_client::ControlClient;
 

@@ -5,11 +5,11 @@ mod cases;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tito_kv_index::TierOverlap;
+use tito_test_support::random::Random;
 use tito_types::KvCounters;
 
 use crate::ask::Ask;
 use crate::hand::{BLOCK_TOKENS, Hand};
-use crate::random::Random;
 
 /// Blocks stored on the GPU, named as told, with the tokens from `first` on.
 fn stored(parent: Option<u64>, names: &[u64], first: u32) -> Value {

@@ -5,12 +5,12 @@ use std::time::Duration;
 use tito_mock::{
     EventEncoding, Fault, FaultSpec, FrameFault, HashAlgorithm, KvStyle, MockConfig, ReplayLayout,
 };
+use tito_test_support::random::Random;
 use tito_types::{KvCounters, Modality};
 use tokio::task::JoinSet;
 
 use crate::ask::{Ask, Item};
 use crate::bench::{Bench, config};
-use crate::random::Random;
 
 /// Scenarios of a normal run.
 const SEEDS: u64 = 32;

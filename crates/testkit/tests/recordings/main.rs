@@ -8,7 +8,6 @@
 mod exceptions;
 mod expected;
 mod fixture;
-mod kv;
 mod message;
 mod replay;
 mod waist;

@@ -37,6 +37,19 @@ fn a_limit_that_would_stop_everything_is_refused() {
 }
 
 #[test]
+fn a_value_of_another_kind_is_refused() {
+    for flag in [
+        "--host=localhost",
+        "--generation-config=mine",
+        "--body-limit=1MB",
+        "--port=70000",
+        "--queue-timeout=5 parsecs",
+    ] {
+        parse(&[flag]).expect_err(flag);
+    }
+}
+
+#[test]
 fn debug_output_shows_no_key() {
     let args = parse(&["--api-key", "hidden-1,hidden-2"]).expect("two keys");
     assert_eq!(args.api_key.len(), 2);

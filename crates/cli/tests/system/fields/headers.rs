@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::{set, subjects};
-use crate::harness::{Call, MockEngine, Serve, assert_envelope};
+use super::{ROUTES, body};
+use crate::harness::{Call, MockEngine, Serve};
 
 #[tokio::test]
 async fn headers_name_the_request_its_session_and_its_rank() {
@@ -12,36 +12,19 @@ async fn headers_name_the_request_its_session_and_its_rank() {
     let named = |call: Call| {
         call.header("x-request-id", "named").header("x-session-id", "s1").header("x-data-parallel-rank", "1")
     };
-    for subject in subjects() {
+    for path in ROUTES {
         engine.forget().await;
-        let mut body = subject.plain.clone();
-        set(&mut body, "request_id", &json!("other"));
-        let reply = named(serve.post(subject.path, &body)).send().await;
+        let body = body(path, false, &json!({ "request_id": "other" }));
+        let reply = named(serve.post(path, &body)).send().await;
         assert_eq!(reply.status, 200, "{}", reply.text());
         assert_eq!(reply.header("x-request-id"), Some("named"));
         let entries = engine.entries("named").await;
         assert_eq!(entries.len(), 1);
         assert_eq!(entries[0].0["rank"], json!(1));
         assert_eq!(entries[0].message()["session_id"], json!("s1"));
-        let reply = serve.post(subject.path, &body).send().await;
+        let reply = serve.post(path, &body).send().await;
         assert_eq!(reply.header("x-request-id"), Some("other"), "the body's, without a header");
         assert_eq!(engine.entries("other").await.len(), 1);
-    }
-}
-
-#[tokio::test]
-async fn a_pinned_rank_is_the_one_that_runs_the_request() {
-    let engine = MockEngine::start(&["--data-parallel-size", "2"]).await;
-    let serve = Serve::ready(&[&engine.url()], &[]).await;
-    for subject in subjects() {
-        for rank in [1, 0, 0, 1, 1] {
-            engine.forget().await;
-            let pinned =
-                serve.post(subject.path, &subject.plain).header("x-data-parallel-rank", rank.to_string());
-            assert_eq!(pinned.send().await.status, 200);
-            let ran: Vec<_> = engine.journal().await.iter().map(|entry| entry.0["rank"].clone()).collect();
-            assert_eq!(ran, [json!(rank)], "{}", subject.path);
-        }
     }
 }
 
@@ -51,10 +34,10 @@ async fn a_pinned_worker_is_the_one_that_gets_the_request() {
     let urls = engines.each_ref().map(MockEngine::url);
     let serve = Serve::start(&urls.each_ref().map(String::as_str), &[]).await;
     serve.wait_metric("tito_fleet_worker_ready", &[], 2.0).await;
-    for subject in subjects() {
+    for path in ROUTES {
         for pinned in [0, 1, 1, 0, 0] {
             let worker = engines[pinned].grpc.to_string();
-            let call = serve.post(subject.path, &subject.plain).header("x-request-id", "pinned");
+            let call = serve.post(path, &body(path, false, &json!({}))).header("x-request-id", "pinned");
             // Saying the same twice is fine.
             let reply = call.header("x-tito-worker", &worker).header("X-Tito-Worker", &worker).send().await;
             assert_eq!(reply.status, 200, "{}", reply.text());
@@ -64,30 +47,7 @@ async fn a_pinned_worker_is_the_one_that_gets_the_request() {
                 engine.forget().await;
             }
             let expected = if pinned == 0 { [1, 0] } else { [0, 1] };
-            assert_eq!(reached, expected, "{} to {worker}", subject.path);
+            assert_eq!(reached, expected, "{path} to {worker}");
         }
     }
-}
-
-#[tokio::test]
-async fn a_rank_or_worker_that_is_not_there_is_refused_and_nothing_reaches_the_engine() {
-    let engine = MockEngine::start(&["--data-parallel-size", "2"]).await;
-    let serve = Serve::ready(&[&engine.url()], &[]).await;
-    for subject in subjects() {
-        for (header, value) in [
-            ("x-data-parallel-rank", "2"),
-            ("x-data-parallel-rank", "4294967295"),
-            ("x-tito-worker", "nobody"),
-        ] {
-            for stream in [false, true] {
-                let mut body = subject.plain.clone();
-                set(&mut body, "stream", &json!(stream));
-                let reply = serve.post(subject.path, &body).header(header, value).send().await;
-                let error = assert_envelope(header, &reply);
-                assert_eq!((reply.status, &error["code"]), (400, &json!("invalid_value")), "{error}");
-                assert_eq!(error["param"], header, "{error}");
-            }
-        }
-    }
-    assert!(engine.journal().await.is_empty());
 }

@@ -2,6 +2,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::Value;
+use tito_test_support::http::Call;
+use tito_test_support::wait::{WAIT_LIMIT, wait_for, wait_within, within};
 use tonic::transport::{Channel, Endpoint};
 use vllm_proto::control_client::ControlClient;
 use vllm_proto::{
@@ -9,9 +11,7 @@ use vllm_proto::{
     UnloadLoraRequest,
 };
 
-use super::http::Call;
 use super::process::Tito;
-use super::wait::{PATIENCE, wait_within, within};
 
 /// A simulated engine in a process of its own.
 pub(crate) struct MockEngine {
@@ -108,7 +108,7 @@ impl MockEngine {
     /// Waits until the engine is frozen, or goes on.
     pub(crate) async fn wait_paused(&self, paused: bool) {
         let control = self.control().await;
-        wait_within(PATIENCE, &format!("paused is {paused}"), async || {
+        wait_for(&format!("paused is {paused}"), async || {
             let state = control.clone().is_paused(IsPausedRequest {}).await.unwrap();
             (state.get_ref().paused == paused).then_some(())
         })
@@ -146,7 +146,7 @@ impl MockEngine {
 
     /// Waits until a client's request is in a state, and returns its entry.
     pub(crate) async fn wait_state(&self, id: &str, state: &str) -> Entry {
-        self.wait_state_within(PATIENCE, id, state).await
+        self.wait_state_within(WAIT_LIMIT, id, state).await
     }
 
     /// The same with a deadline of its own.
@@ -161,7 +161,7 @@ impl MockEngine {
     /// Waits until a client's request runs and has so many output tokens.
     pub(crate) async fn wait_tokens(&self, id: &str, tokens: u64) -> Entry {
         let what = format!("{tokens} tokens of request {id} in the engine's journal");
-        wait_within(PATIENCE, &what, async || {
+        wait_for(&what, async || {
             let mut entries = self.entries(id).await.into_iter();
             entries.find(|entry| entry.state() == "running" && entry.output_tokens() == tokens)
         })
@@ -171,7 +171,7 @@ impl MockEngine {
     /// Waits until so many requests of a client's id are in a state.
     pub(crate) async fn wait_count(&self, id: &str, state: &str, count: usize) {
         let what = format!("{count} requests {id} {state} in the engine's journal");
-        wait_within(PATIENCE, &what, async || {
+        wait_for(&what, async || {
             let entries = self.entries(id).await;
             (entries.iter().filter(|entry| entry.state() == state).count() == count).then_some(())
         })

@@ -4,9 +4,8 @@ use std::process::{ExitStatus, Stdio};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
+use tito_test_support::wait::{wait_for, within};
 use tokio::process::{Child, Command};
-
-use super::wait::{wait_for, within};
 
 /// What of its log a failed test shows (bytes).
 const TAIL_BYTES: usize = 2 << 10;

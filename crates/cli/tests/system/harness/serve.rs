@@ -2,10 +2,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::Value;
+use tito_test_support::http::{Call, Reply, Tls};
+use tito_test_support::wait::{WAIT_LIMIT, wait_for, wait_within};
 
-use super::http::{Call, Reply, Tls};
 use super::process::Tito;
-use super::wait::{PATIENCE, wait_within};
 use super::{GENERATE, generate};
 
 /// `tito serve` in a process of its own.
@@ -70,7 +70,7 @@ impl Serve {
 
     /// Waits until a path answers with a status, and returns the reply.
     pub(crate) async fn wait_status(&self, path: &str, status: u16) -> Reply {
-        wait_within(PATIENCE, &format!("{status} from {path}"), async || {
+        wait_for(&format!("{status} from {path}"), async || {
             Some(self.get(path).send().await).filter(|reply| reply.status == status)
         })
         .await
@@ -78,7 +78,7 @@ impl Serve {
 
     /// Waits until `/ready` gives a reason or a note that holds `mark`.
     pub(crate) async fn wait_note(&self, mark: &str) -> Reply {
-        wait_within(PATIENCE, &format!("`{mark}` from /ready"), async || {
+        wait_for(&format!("`{mark}` from /ready"), async || {
             Some(self.get("/ready").send().await).filter(|reply| reply.text().contains(mark))
         })
         .await
@@ -92,7 +92,7 @@ impl Serve {
 
     /// Waits until a metric has a value.
     pub(crate) async fn wait_metric(&self, name: &str, labels: &[&str], value: f64) {
-        self.wait_metric_within(PATIENCE, name, labels, value).await;
+        self.wait_metric_within(WAIT_LIMIT, name, labels, value).await;
     }
 
     /// The same with a deadline of its own.

@@ -75,12 +75,16 @@ fn a_part_that_cannot_be_used_is_named() {
         ("[{}]", "Invalid content_parts[0].type: is required".to_owned()),
         (r#"[{"type":"image_url"}]"#, "Invalid content_parts[0].url: is required".to_owned()),
         (
-            r#"[{"type":"text","url":"data:,"}]"#,
-            "Invalid content_parts[0].type: must be image_url, video_url or audio_url".to_owned(),
-        ),
-        (
             r#"[{"type":"image_url","image_url":{"url":"data:,"}}]"#,
             format!("NotExpressible content_parts[0].image_url: {flat}"),
+        ),
+        (
+            r#"[{"type":"video_url","url":"data:,","video_url":[7]}]"#,
+            format!("NotExpressible content_parts[0].video_url: {flat}"),
+        ),
+        (
+            r#"[{"type":"audio_url","url":"data:,","audio_url":[7]}]"#,
+            format!("NotExpressible content_parts[0].audio_url: {flat}"),
         ),
         (
             r#"[{"type":"image_url","url":{"url":"data:,"}}]"#,
@@ -97,7 +101,23 @@ fn a_part_that_cannot_be_used_is_named() {
     ] {
         check(parts, &expected);
     }
-    for url in ["", "file:///etc/passwd", "HTTP://h", "//h", "ftp://h", "data", " data:,", "https:/h"] {
+    for kind in ["", "image", "text", "Image_url", "depth_url"] {
+        check(
+            &format!(r#"[{{"type":"{kind}","url":"data:,"}}]"#),
+            "Invalid content_parts[0].type: must be image_url, video_url or audio_url",
+        );
+    }
+    for url in [
+        "",
+        "media.test/a.png",
+        "file:///etc/passwd",
+        "HTTP://h",
+        "//h",
+        "ftp://h",
+        "data",
+        " data:,",
+        "https:/h",
+    ] {
         check(
             &format!(r#"[{{"type":"image_url","url":"{url}"}}]"#),
             "Invalid content_parts[0].url: must begin with http://, https:// or data:",

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use tito_test_support::wait::wait_until;
+
 use super::{Listener, Replay, config, generate_on};
-use crate::support::{Running, wait_for};
+use crate::support::Running;
 
 async fn set(mock: &Running, fault: &str) {
     let (status, body) = mock.http("POST", "/mock/faults", fault).await;
@@ -43,7 +45,7 @@ async fn a_replay_can_be_late_or_fail_to_come() {
     set(&mock, r#"{"kind":"kv_replay_silent","rank":0,"count":1}"#).await;
     set(&mock, r#"{"kind":"kv_replay_delay","delay_ms":50}"#).await;
     replay.send(&[b"", &[0; 8]]).await;
-    wait_for("the silent request", || mock.handle.faults().len() == 1).await;
+    wait_until("the silent request", || mock.handle.faults().len() == 1).await;
     let started = tokio::time::Instant::now();
     assert_eq!(replay.since(1).await, [], "the answer is that to the second request");
     assert!(started.elapsed() >= Duration::from_millis(50));

@@ -5,12 +5,11 @@
 
 use std::fmt::Write as _;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use prost::Message;
 use serde_json::Value;
 use tito_mock::{HashAlgorithm, KvStyle, MockConfig};
+use tito_test_support::fixtures;
 use tonic::transport::Channel;
 use vllm_proto::generate_request::Prompt;
 use vllm_proto::inference_client::InferenceClient;
@@ -21,7 +20,7 @@ use vllm_proto::{
 };
 
 use super::Replay;
-use crate::replay::{dense, folder, json, vision};
+use crate::replay::{dense, vision};
 use crate::support::Running;
 
 /// The request that caused a recording. Those over HTTP are asked over gRPC, with the adapter as a field.
@@ -60,7 +59,7 @@ fn request_of(recording: &Value) -> tonic::Request<GenerateRequest> {
 
 /// Long payloads are not in these recordings: images a and b are those of the media requests.
 fn media_of(item: &Value) -> MediaItem {
-    let raw = item["raw_bytes"].as_str().map(|raw| Source::RawBytes(STANDARD.decode(raw).unwrap()));
+    let raw = item["raw_bytes"].as_str().map(|raw| Source::RawBytes(fixtures::base64(raw).to_vec()));
     let source = Some(raw.unwrap_or_else(|| features_of(&item["features"])));
     let uuid = item["uuid"].as_str().unwrap_or_default().to_owned();
     MediaItem { modality: Modality::Image as i32, uuid, source, ..MediaItem::default() }
@@ -70,8 +69,8 @@ fn features_of(features: &Value) -> Source {
     let number = |key: &str| features[key].as_str().unwrap().parse().unwrap();
     let identifier = features["identifier"].as_str().unwrap();
     let whole = if identifier == "img-b" { "media-features-b" } else { "media-features" };
-    let whole = STANDARD.decode(json("grpc-media", whole)["request"]["wire_b64"].as_str().unwrap());
-    let whole = GenerateRequest::decode(whole.unwrap().as_slice()).unwrap();
+    let whole = fixtures::grpc("grpc-media", whole).unwrap().request.unwrap();
+    let whole = GenerateRequest::decode(whole).unwrap();
     let Some(Source::Features(whole)) = &whole.media[0].source else { panic!("no features") };
     Source::Features(PreprocessedMediaFeatures {
         identifier: identifier.to_owned(),
@@ -82,8 +81,7 @@ fn features_of(features: &Value) -> Source {
 }
 
 fn bytes_of(hex: &Value) -> Bytes {
-    let hex = hex.as_str().unwrap();
-    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+    fixtures::hex(hex.as_str().unwrap())
 }
 
 /// The frames of every recorded message.
@@ -165,7 +163,7 @@ impl Bench {
 
     /// Asks what was asked and compares what is published. Returns whether the numbers agree too.
     async fn check(&mut self, name: &str) -> bool {
-        let recording = json("kv-events", name);
+        let recording = fixtures::json("kv-events", name);
         if !recording["request"]["caused_by"].as_array().unwrap().is_empty() {
             self.client.generate(request_of(&recording)).await.unwrap();
         }
@@ -208,7 +206,7 @@ async fn a_dense_engine_publishes_and_replays_as_recorded() {
     bench.pause_and_resume(PauseMode::Keep, Some(false)).await;
     assert!(bench.check("kv-not-cleared-by-keep").await);
     for (name, start) in [("from-0", 0), ("from-3", 3), ("beyond", 1_000_000)] {
-        let recorded = frames_of(&json("kv-events", &format!("kv-replay-{name}")));
+        let recorded = frames_of(&fixtures::json("kv-events", &format!("kv-replay-{name}")));
         let replayed = bench.replay.frames(start).await;
         let show = |replies: &[Vec<Bytes>]| -> Vec<(usize, Vec<Bytes>, u64, bool)> {
             let one = |frames: &Vec<Bytes>| {
@@ -237,9 +235,9 @@ async fn adapters_publish_as_recorded() {
         for name in names {
             if *name == "python" {
                 // Asked over HTTP by the adapter's name as the model; the same request with the field.
-                let plain = request_of(&json("kv-events", "kv-lora")).into_inner();
+                let plain = request_of(&fixtures::json("kv-events", "kv-lora")).into_inner();
                 bench.client.generate(plain).await.unwrap();
-                let recorded = frames_of(&json("kv-events", "kv-lora-python"));
+                let recorded = frames_of(&fixtures::json("kv-events", "kv-lora-python"));
                 let published = bench.replay.since(0).await;
                 let show = |payload: &Bytes| shown(payload, Mask::Time);
                 assert_eq!(show(&published[0].payload), show(&recorded[0][2]));
@@ -283,6 +281,5 @@ async fn ranks_publish_as_recorded() {
 /// So that a recording which comes later is not forgotten.
 #[test]
 fn every_recording_has_its_place() {
-    let files = std::fs::read_dir(folder("kv-events")).unwrap();
-    assert_eq!(files.count(), 33, "each of them is named in this file");
+    assert_eq!(fixtures::names("kv-events").len(), 33, "each of them is named in this file");
 }

@@ -117,3 +117,27 @@ async fn a_request_in_the_background_ends_with_a_reply_or_without() {
     drop(socket);
     assert!(sent.failed().await);
 }
+
+#[tokio::test]
+async fn a_stream_is_read_event_by_event_and_to_its_end() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let call = Call::get(listener.local_addr().unwrap(), "/");
+    let serving = async {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let body = ": ping\n\ndata: {\"choices\":[{\"token_ids\":[1,2],\"finish_reason\":\"length\"}]}\n\n: ping\n\n\
+                    data: {\"error\":{\"code\":\"late\"}}\n\ndata: [DONE]\n\n";
+        let head = format!("content-type: text/event-stream\r\ncontent-length: {}", body.len());
+        let text = format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n{body}");
+        tokio::io::AsyncWriteExt::write_all(&mut socket, text.as_bytes()).await.unwrap();
+    };
+    let (mut open, ()) = tokio::join!(call.open(), serving);
+    assert_eq!(open.comment().await, ": ping");
+    assert!(open.event().await.unwrap().contains("token_ids"));
+    let rest = open.whole().await;
+    assert_eq!((rest.is_stream(), rest.error_code().as_deref()), (true, Some("late")));
+    assert_eq!(
+        (rest.tokens(), rest.finish_reason()),
+        (vec![], None),
+        "what was read before is not read again"
+    );
+}
