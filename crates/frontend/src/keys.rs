@@ -5,20 +5,18 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 use tito_formats::Scope;
-use tito_runtime::{Chain, Reload, Tasks};
-use tokio::sync::watch;
-use tracing::{error, info};
+use tito_runtime::{Reload, Tasks};
 
 use crate::config::KeyConfig;
 use crate::error::{Error, KeyError};
-use crate::metrics::KeyMetrics;
+use crate::metrics::ReloadMetrics;
+use crate::reloadable::Reloadable;
 
 /// Keys compared per request (keys).
 const KEYS_MAX: usize = 1_024;
@@ -150,7 +148,7 @@ fn hash_of(key: &str) -> Option<Hash> {
 
 /// The ring that is in force now, replaced as a whole when the key file is read again.
 #[derive(Debug, Clone)]
-pub(crate) struct KeyStore(watch::Receiver<Arc<KeyRing>>);
+pub(crate) struct KeyStore(Reloadable<KeyRing>);
 
 impl KeyStore {
     /// Reads the keys, and starts to listen for reloads where there is a file.
@@ -158,51 +156,19 @@ impl KeyStore {
         config: &KeyConfig,
         reload: Reload,
         tasks: &Tasks,
-        metrics: KeyMetrics,
+        metrics: ReloadMetrics,
     ) -> Result<Self, Error> {
         let sources = Sources::try_new(config)?;
-        let (ring, store) = watch::channel(Arc::new(sources.read()?));
-        if let Some(path) = config.file.clone() {
-            let reloader = Reloader { sources, path, ring, tasks: tasks.clone(), metrics };
-            tasks.spawn("key reload", tito_runtime::OnError::Stop, reloader.run(reload));
-        }
-        Ok(Self(store))
+        Ok(Self(if config.file.is_some() {
+            Reloadable::try_new("keys", move || sources.read(), reload, tasks, metrics)?
+        } else {
+            Reloadable::fixed(sources.read()?)
+        }))
     }
 
     /// Judges a request by the keys in force.
     pub(crate) fn judge(&self, headers: &HeaderMap) -> Verdict {
-        let ring = Arc::clone(&self.0.borrow());
-        ring.judge(headers)
-    }
-}
-
-/// Reads the key file again when told to; a file that cannot be used changes nothing.
-struct Reloader {
-    sources: Sources,
-    path: PathBuf,
-    ring: watch::Sender<Arc<KeyRing>>,
-    tasks: Tasks,
-    metrics: KeyMetrics,
-}
-
-impl Reloader {
-    async fn run(self, mut reload: Reload) -> anyhow::Result<()> {
-        loop {
-            reload.requested().await;
-            let sources = self.sources.clone();
-            let path = self.path.display();
-            match self.tasks.spawn_blocking("read keys", move || sources.read()).await? {
-                Ok(ring) => {
-                    info!(file = %path, keys = ring.0.len(), "keys reloaded");
-                    self.metrics.reloaded();
-                    self.ring.send_replace(Arc::new(ring));
-                }
-                Err(error) => {
-                    error!(file = %path, error = %Chain(&error), "keys not reloaded, the old ones stay");
-                    self.metrics.reload_failed();
-                }
-            }
-        }
+        self.0.current().judge(headers)
     }
 }
 

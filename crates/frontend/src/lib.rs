@@ -22,6 +22,7 @@ mod openapi;
 mod operator;
 mod placement;
 mod record;
+mod reloadable;
 mod reply;
 mod route;
 mod router;

@@ -28,7 +28,9 @@ pub(crate) struct Metrics {
     routes: Routes,
     disconnects: Family<DeliveryLabels, Counter>,
     body_bytes: Family<BytesLabels, Counter>,
-    keys: KeyMetrics,
+    auth_failures: Family<KeyLabels, Counter>,
+    key_reloads: ReloadMetrics,
+    tls_reloads: ReloadMetrics,
     pub(crate) connections: ConnectionMetrics,
 }
 
@@ -58,12 +60,9 @@ pub(crate) struct RouteMetrics {
     pub(crate) bytes_sent: Counter,
 }
 
-/// What became of keys.
+/// How often one kind of files was read again, by result.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct KeyMetrics {
-    failures: Family<KeyLabels, Counter>,
-    reloads: Family<ReloadLabels, Counter>,
-}
+pub(crate) struct ReloadMetrics(Family<ReloadLabels, Counter>);
 
 /// What became of connections.
 #[derive(Debug, Clone, Default)]
@@ -99,12 +98,17 @@ impl Metrics {
         registry.register(
             "auth_failures",
             "Requests refused for want of a valid key",
-            metrics.keys.failures.clone(),
+            metrics.auth_failures.clone(),
         );
         registry.register(
             "key_reloads",
             "Times the key file was read again, by result",
-            metrics.keys.reloads.clone(),
+            metrics.key_reloads.0.clone(),
+        );
+        registry.register(
+            "tls_reloads",
+            "Times the TLS files were read again, by result",
+            metrics.tls_reloads.0.clone(),
         );
         metrics.connections.register(registry);
         metrics
@@ -130,11 +134,15 @@ impl Metrics {
             Verdict::Missing => KeyReason::Missing,
             Verdict::Wrong => KeyReason::Wrong,
         };
-        self.keys.failures.get_or_create(&KeyLabels { reason }).inc();
+        self.auth_failures.get_or_create(&KeyLabels { reason }).inc();
     }
 
-    pub(crate) fn keys(&self) -> KeyMetrics {
-        self.keys.clone()
+    pub(crate) fn key_reloads(&self) -> ReloadMetrics {
+        self.key_reloads.clone()
+    }
+
+    pub(crate) fn tls_reloads(&self) -> ReloadMetrics {
+        self.tls_reloads.clone()
     }
 
     /// The series of one generation route.
@@ -208,13 +216,13 @@ impl ConnectionMetrics {
     }
 }
 
-impl KeyMetrics {
+impl ReloadMetrics {
     pub(crate) fn reloaded(&self) {
-        self.reloads.get_or_create(&ReloadLabels { result: ReloadResult::Ok }).inc();
+        self.0.get_or_create(&ReloadLabels { result: ReloadResult::Ok }).inc();
     }
 
-    pub(crate) fn reload_failed(&self) {
-        self.reloads.get_or_create(&ReloadLabels { result: ReloadResult::Failed }).inc();
+    pub(crate) fn failed(&self) {
+        self.0.get_or_create(&ReloadLabels { result: ReloadResult::Failed }).inc();
     }
 }
 

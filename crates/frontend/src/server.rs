@@ -16,11 +16,11 @@ use std::sync::Arc;
 use axum::Router;
 use futures_util::future::{OptionFuture, join};
 use prometheus_client::registry::Registry;
+use rustls::ServerConfig;
 use tito_formats::MediaCache;
 use tito_runtime::Stage;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::info;
@@ -31,6 +31,7 @@ use crate::config::{CONTROL_CONNECTIONS_MAX, FrontendConfig, LARGE_BINDS_MAX, OR
 use crate::error::Error;
 use crate::keys::KeyStore;
 use crate::metrics::Metrics;
+use crate::reloadable::Reloadable;
 use crate::route::BUILT_IN;
 use crate::router::{clients, operators};
 
@@ -49,7 +50,7 @@ pub struct Frontend {
     clients: Post,
     /// Where orders are taken.
     control: Option<Post>,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Reloadable<ServerConfig>>,
 }
 
 /// One bound socket and who may speak there.
@@ -75,12 +76,16 @@ impl FrontendConfig {
     /// Reads keys and certificates, registers metrics, and binds the socket last. Must be called on a runtime.
     pub fn build(self, parts: Parts, registry: &mut Registry) -> Result<Frontend, Error> {
         check_paths(&parts)?;
-        let tls = self.tls.as_ref().map(tls::acceptor).transpose()?;
         let metrics = Metrics::register(registry);
-        let keys = KeyStore::build(&self.keys, parts.reload.clone(), &parts.tasks, metrics.keys())?;
+        let tls = self.tls.map(|tls| {
+            let read = move || tls::server_config(&tls);
+            Reloadable::try_new("TLS files", read, parts.reload.clone(), &parts.tasks, metrics.tls_reloads())
+        });
+        let tls = tls.transpose()?;
+        let keys = KeyStore::build(&self.keys, parts.reload.clone(), &parts.tasks, metrics.key_reloads())?;
         let in_control = |error| Error::Control(Box::new(error));
         let operators = self.control.map(|control| {
-            let keys = KeyStore::build(&control.keys, parts.reload, &parts.tasks, metrics.keys());
+            let keys = KeyStore::build(&control.keys, parts.reload, &parts.tasks, metrics.key_reloads());
             Ok((control.listen, keys.map_err(in_control)?))
         });
         let operators = operators.transpose()?;
@@ -194,7 +199,7 @@ async fn drained(app: &App, busy: &TaskTracker) {
 pub(crate) struct Server {
     app: Arc<App>,
     router: Router,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Reloadable<ServerConfig>>,
     /// One token per connection that has had a request.
     busy: TaskTracker,
     /// Drops every connection.

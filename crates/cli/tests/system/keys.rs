@@ -1,6 +1,7 @@
 //! Keys that clients present, and TLS on both sides of the server.
 
 mod pki;
+mod reload;
 mod tls;
 
 use nix::sys::signal::Signal;

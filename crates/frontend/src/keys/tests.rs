@@ -2,6 +2,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use tempfile::TempDir;
+use tito_runtime::Chain;
 
 use super::*;
 use crate::Secret;

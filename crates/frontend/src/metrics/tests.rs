@@ -24,8 +24,10 @@ fn everything() -> String {
     for verdict in [Verdict::Granted(tito_formats::Scope::SHARED), Verdict::Missing, Verdict::Wrong] {
         metrics.key_refused(verdict);
     }
-    metrics.keys().reloaded();
-    metrics.keys().reload_failed();
+    for reloads in [metrics.key_reloads(), metrics.tls_reloads()] {
+        reloads.reloaded();
+        reloads.failed();
+    }
     let mut text = String::new();
     encode(&mut text, &registry).unwrap();
     text

@@ -25,6 +25,7 @@ use tito_runtime::Stage;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout};
+use tokio_rustls::TlsAcceptor;
 use tower::Service as _;
 use tracing::debug;
 
@@ -61,7 +62,8 @@ pub(super) async fn serve(server: Arc<Server>, tcp: TcpStream) {
         () = async {
             match &server.tls {
                 None => drive(&server, io, &socket, &client).await,
-                Some(acceptor) => match timeout(app.timeouts.handshake, acceptor.accept(io)).await {
+                // A connection keeps what was in force when it was accepted.
+                Some(tls) => match timeout(app.timeouts.handshake, TlsAcceptor::from(tls.current()).accept(io)).await {
                     Ok(Ok(io)) => drive(&server, io, &socket, &client).await,
                     failed => {
                         app.metrics.connections.handshake_failures.inc();

@@ -1,6 +1,6 @@
-//! From PEM files to what accepts TLS connections.
+//! From PEM files to how TLS connections are accepted.
 //!
-//! It must not know sockets or HTTP; every mistake in a file is found here, before anything listens.
+//! It must not know sockets or HTTP; every mistake in a file is found here, before anything listens or changes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,6 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
-use tokio_rustls::TlsAcceptor;
 
 use crate::config::TlsConfig;
 use crate::error::{Error, TlsError};
@@ -27,11 +26,11 @@ pub(crate) fn check(config: &TlsConfig) -> Vec<Error> {
         authority.and_then(|path| verifier(path, provider).err().map(|source| at(path, source))),
     ];
     let files: Vec<_> = files.into_iter().flatten().collect();
-    if files.is_empty() { acceptor(config).err().into_iter().collect() } else { files }
+    if files.is_empty() { server_config(config).err().into_iter().collect() } else { files }
 }
 
 /// Reads the files; everything that can be wrong with them is found here.
-pub(super) fn acceptor(config: &TlsConfig) -> Result<TlsAcceptor, Error> {
+pub(super) fn server_config(config: &TlsConfig) -> Result<ServerConfig, Error> {
     let at = |path: &Path| {
         let path = path.to_owned();
         move |source| Error::Tls { path, source }
@@ -50,7 +49,7 @@ pub(super) fn acceptor(config: &TlsConfig) -> Result<TlsAcceptor, Error> {
     let mut tls =
         builder.with_single_cert(chain, key).map_err(TlsError::Unusable).map_err(at(&config.key))?;
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(tls)))
+    Ok(tls)
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {

@@ -1,3 +1,5 @@
+mod reload;
+
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -62,6 +64,11 @@ impl Authority {
         identity: Option<(String, String)>,
         alpn: &[&str],
     ) -> std::io::Result<TlsStream<TcpStream>> {
+        connect(&self.client(identity, alpn), running).await
+    }
+
+    /// A client that trusts this authority.
+    fn client(&self, identity: Option<(String, String)>, alpn: &[&str]) -> TlsConnector {
         let mut roots = RootCertStore::empty();
         roots.add(self.issuer.der().clone()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -78,10 +85,13 @@ impl Authority {
             }
         };
         config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
-        let tcp = TcpStream::connect(running.addr).await?;
-        let name = ServerName::try_from("localhost").unwrap();
-        TlsConnector::from(Arc::new(config)).connect(name, tcp).await
+        TlsConnector::from(Arc::new(config))
     }
+}
+
+async fn connect(client: &TlsConnector, running: &Running) -> std::io::Result<TlsStream<TcpStream>> {
+    let tcp = TcpStream::connect(running.addr).await?;
+    client.connect(ServerName::try_from("localhost").unwrap(), tcp).await
 }
 
 async fn serve(tls: TlsConfig) -> Running {

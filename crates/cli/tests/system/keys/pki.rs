@@ -57,14 +57,32 @@ impl Pki {
         self.path(name).to_str().unwrap().to_owned()
     }
 
+    /// Puts the certificate and the key of another authority's server where ours are.
+    pub(super) fn replace_server(&self, by: &Self) {
+        for name in ["cert", "key"] {
+            std::fs::copy(by.path(name), self.path(name)).unwrap();
+        }
+    }
+
     /// A client that trusts this authority and presents a certificate of that one.
     pub(super) fn client(
         &self,
         known_as: Option<&Self>,
         versions: &[&'static rustls::SupportedProtocolVersion],
     ) -> Tls {
+        Self::client_of(&[self], known_as, versions)
+    }
+
+    /// The same with several authorities that it trusts.
+    pub(super) fn client_of(
+        trusted: &[&Self],
+        known_as: Option<&Self>,
+        versions: &[&'static rustls::SupportedProtocolVersion],
+    ) -> Tls {
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(self.authority.as_bytes()).unwrap()).unwrap();
+        for authority in trusted {
+            roots.add(CertificateDer::from_pem_slice(authority.authority.as_bytes()).unwrap()).unwrap();
+        }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(versions)
