@@ -7,8 +7,8 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
-use http::header::EXPECT;
-use http::{HeaderMap, HeaderValue, Method};
+use http::header::{CONNECTION, EXPECT, HOST, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderValue, Method, Version};
 use http_body::Body;
 use tito_formats::Scope;
 use tito_types::RequestId;
@@ -74,7 +74,10 @@ pub(crate) async fn front_door(State(gate): State<Arc<Gate>>, mut request: Reque
         Audience::Clients => app.route_of(request.uri().path()),
         Audience::Operators => (Route::control(request.uri().path()), false),
     };
-    let admitted = admit(&gate, (!generation).then_some(route), &request);
+    let framed = check_framing(request.headers());
+    // Who reads such a request differently may also disagree about where the next one begins.
+    let close = framed.is_err() && request.version() < Version::HTTP_2;
+    let admitted = framed.and_then(|()| admit(&gate, (!generation).then_some(route), &request));
     // The generation handler counts what it gets; all else is counted here.
     let counted_inside = generation && request.method() == Method::POST && admitted.is_ok();
     note_unread_body(&request);
@@ -99,6 +102,9 @@ pub(crate) async fn front_door(State(gate): State<Arc<Gate>>, mut request: Reque
             "request"
         );
     }
+    if close {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     response.headers_mut().entry(X_REQUEST_ID).or_insert_with(|| {
         HeaderValue::from_str(arrival.id.as_str()).expect("a request id is visible ASCII")
     });
@@ -107,6 +113,17 @@ pub(crate) async fn front_door(State(gate): State<Arc<Gate>>, mut request: Reque
 
 fn turn_away(door: Door) -> Response {
     rescue(&Failure::Door(door)).into_response()
+}
+
+/// Refuses what a proxy in front of us may have understood differently: several hosts, and transfer codings other than
+/// a single `chunked`, which we would not undo.
+fn check_framing(headers: &HeaderMap) -> Result<(), Door> {
+    if headers.get_all(HOST).iter().nth(1).is_some() {
+        return Err(Door::Header { name: "host", message: "must not be repeated".to_owned() });
+    }
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let chunked = codings.next().is_none_or(|first| first.as_bytes().eq_ignore_ascii_case(b"chunked"));
+    if chunked && codings.next().is_none() { Ok(()) } else { Err(Door::Encoding) }
 }
 
 /// The cheap checks, in the order of their answers: nothing is said about routes to those without a key. Whoever

@@ -250,7 +250,7 @@ fn turned_away(door: &Door) -> ApiError {
         Door::Encoding => request(
             S::UNSUPPORTED_MEDIA_TYPE,
             Code::UnsupportedEncoding,
-            "the body must not be compressed: no Content-Encoding",
+            "the body must not be compressed: no Content-Encoding, and no Transfer-Encoding but chunked",
         ),
         Door::BodyTooLarge { limit } => ApiError::new(
             S::PAYLOAD_TOO_LARGE,

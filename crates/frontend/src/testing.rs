@@ -22,6 +22,7 @@ use tower::ServiceExt;
 use crate::{Exit, FormatRoute, Frontend, FrontendConfig, Parts, Route};
 
 pub(crate) mod engines;
+pub(crate) mod frames;
 pub(crate) mod operator;
 pub(crate) mod raw;
 pub(crate) mod toy;

@@ -69,6 +69,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Raw<S> {
             timeout(SOON, self.socket.write_all(bytes.as_ref())).await.expect("the server reads or closes");
     }
 
+    /// Says that nothing more will be sent.
+    pub(crate) async fn close_write(&mut self) {
+        timeout(SOON, self.socket.shutdown()).await.expect("the server reads").unwrap();
+    }
+
     /// Reads up to the end of the next head.
     pub(crate) async fn head(&mut self) -> String {
         let head = self.until(b"\r\n\r\n").await;
@@ -93,10 +98,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Raw<S> {
     }
 
     pub(crate) async fn exactly(&mut self, length: usize) -> Vec<u8> {
+        self.try_exactly(length).await.expect("not closed early")
+    }
+
+    /// The same, or none where the connection ends before.
+    pub(crate) async fn try_exactly(&mut self, length: usize) -> Option<Vec<u8>> {
         while self.buffered.len() < length {
-            assert!(self.more().await > 0, "closed early");
+            if self.more().await == 0 {
+                return None;
+            }
         }
-        self.buffered.drain(..length).collect()
+        Some(self.buffered.drain(..length).collect())
     }
 
     /// Everything up to the end of the connection, however it ends.
