@@ -4,4 +4,6 @@
 use libfuzzer_sys::fuzz_target;
 use tito_formats::VllmGenerate;
 
-fuzz_target!(|body: &[u8]| tito_fuzz::bind(&VllmGenerate, body));
+fuzz_target!(|body: &[u8]| {
+    let _ = tito_fuzz::bind(&VllmGenerate, body);
+});

@@ -1,4 +1,6 @@
-//! Any message of an engine is read or refused; what is passed on adds up.
+//! Any messages of an engine are read or refused; what is passed on adds up.
+//!
+//! Each message stands after its length in two bytes, most significant first; the last may be shorter.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -6,7 +8,7 @@ use tito_types::{
     Candidates, Delivery, GenerateRequest, KvOptions, Media, Outputs, RequestId, Sampling, Stopping,
 };
 
-fuzz_target!(|messages: Vec<Vec<u8>>| {
+fuzz_target!(|input: &[u8]| {
     let logprobs = Some(Candidates::Top(2));
     let request = GenerateRequest {
         id: RequestId::parse("r").expect("visible ASCII"),
@@ -26,7 +28,13 @@ fuzz_target!(|messages: Vec<Vec<u8>>| {
         reasoning: None,
         delivery: Delivery::Deltas,
     };
-    let wire: Vec<&[u8]> = messages.iter().map(Vec::as_slice).collect();
+    let (mut rest, mut wire) = (input, Vec::new());
+    while let [high, low, after @ ..] = rest {
+        let length = usize::from(u16::from_be_bytes([*high, *low])).min(after.len());
+        let (message, next) = after.split_at(length);
+        wire.push(message);
+        rest = next;
+    }
     if let Ok(deltas) = tito_engine_vllm::test_util::read_wire(&request, &wire) {
         assert!(deltas.iter().all(|delta| delta.logprobs.len() == delta.token_ids.len()));
     }

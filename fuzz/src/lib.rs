@@ -1,10 +1,10 @@
 //! What the targets share.
 
-use tito_formats::{BindContext, Format, MediaCache, SamplingDefaults, Scope};
+use tito_formats::{BindContext, Bound, Format, MediaCache, Refusal, SamplingDefaults, Scope};
 use tito_types::{Catalog, CatalogModel, RequestId};
 
 /// Any body is bound or refused; nothing panics, and what is bound can be sent.
-pub fn bind(format: &dyn Format, body: &[u8]) {
+pub fn bind(format: &dyn Format, body: &[u8]) -> Result<Bound, Refusal> {
     let model = CatalogModel {
         names: vec!["m".into()],
         source: "m".into(),
@@ -28,8 +28,8 @@ pub fn bind(format: &dyn Format, body: &[u8]) {
         sampling_defaults: SamplingDefaults::Vllm,
         strict: false,
     };
-    if let Ok(bound) = format.bind(body, &context) {
-        assert!(!bound.requests.is_empty());
-        assert!(bound.requests.iter().all(|request| request.n >= 1 && !request.prompt.is_empty()));
-    }
+    let bound = format.bind(body, &context)?;
+    assert!(!bound.requests.is_empty());
+    assert!(bound.requests.iter().all(|request| request.n >= 1 && !request.prompt.is_empty()));
+    Ok(bound)
 }

@@ -19,7 +19,7 @@ mod replay;
 pub(crate) mod sources;
 mod subscribe;
 mod timing;
-mod zmtp;
+pub(crate) mod zmtp;
 
 use rank::Rank;
 use sources::Source;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Duration;
 
+use bytes::Bytes;
 use prost::Message as _;
 use tito_engine::KvFeed;
 use tito_types::{Delta, EngineError, EngineLoad, GenerateRequest, KvEvent, WorkerId};
@@ -12,6 +13,7 @@ use vllm_proto::GenerateResponse;
 use crate::kv::batch::{Batch, Groups};
 use crate::kv::endpoint::Endpoint;
 use crate::kv::sources::Source;
+use crate::kv::zmtp::{Role, scripted};
 use crate::kv::{Timing, feed};
 use crate::output::Reader;
 
@@ -30,6 +32,12 @@ pub fn read_wire(request: &GenerateRequest, wire: &[&[u8]]) -> Result<Vec<Delta>
 pub fn read_kv_batch(payload: &[u8]) -> Option<Vec<KvEvent>> {
     let batch = Batch::read(payload).ok()?;
     Some(Groups::default().admit(batch.events).0)
+}
+
+/// Reads what a ZeroMQ peer said, in pieces of so many bytes, as a subscriber or as who asks for a replay. `None` where the
+/// peer was refused before its first message; else its messages up to the end or the first error, as lists of frames.
+pub fn read_zmtp(said: &[u8], subscriber: bool, piece_bytes: usize) -> Option<Vec<Vec<Bytes>>> {
+    scripted::read(said, if subscriber { Role::Subscriber } else { Role::Dealer }, piece_bytes)
 }
 
 /// Reads the metrics of an engine with these ranks exactly as the adapter does.

@@ -10,6 +10,8 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 mod frame;
+#[cfg(any(test, feature = "test-util"))]
+pub(crate) mod scripted;
 
 use frame::{Frame, GREETING_BYTES, command, greeting, mechanism};
 

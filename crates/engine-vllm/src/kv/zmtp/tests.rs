@@ -1,3 +1,5 @@
+mod peers;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::frame::{FRAME_BYTES_MAX, greeting, ready};
