@@ -16,6 +16,8 @@ mod harness;
 mod keys;
 mod limits;
 mod metrics;
+#[cfg(target_os = "linux")]
+mod reconnects;
 mod recorded;
 mod replay;
 mod several;
