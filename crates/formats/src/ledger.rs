@@ -117,3 +117,6 @@ impl Ledger {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -27,3 +27,6 @@ impl Random {
         (self.word() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
+
+#[cfg(test)]
+mod tests;

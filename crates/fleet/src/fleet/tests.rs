@@ -375,3 +375,5 @@ async fn what_an_engine_says_of_its_load_is_known_of_each_rank_for_a_while() {
     assert!(metrics.contains("load_unknown_total{worker=\"a\"} 3\n"), "{metrics}");
     fleet.stop().await;
 }
+
+mod lost;

@@ -319,3 +319,5 @@ fn what_was_lost_before_the_history_was_proven_is_not_forgotten_by_the_proof() {
     target.apply(&bench.blocks, KvNews::Events(vec![KvEvent::Cleared]));
     assert_eq!(target.report().state, "complete", "an empty table is a whole one");
 }
+
+mod seen;
