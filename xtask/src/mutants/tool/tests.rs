@@ -48,7 +48,7 @@ fn tests_that_fail_without_a_mutant_prove_nothing() {
 }
 
 #[test]
-fn only_a_crate_without_integration_tests_is_built_as_a_library_alone() {
+fn a_crate_without_integration_tests_is_built_as_a_library_alone_and_only_files_of_the_sample_are_mutated() {
     let folder = tempfile::tempdir().unwrap();
     for path in ["a/src", "b/src", "b/tests"] {
         fs::create_dir_all(folder.path().join(path)).unwrap();
@@ -69,6 +69,10 @@ fn only_a_crate_without_integration_tests_is_built_as_a_library_alone() {
         let arguments = tree.arguments(&package(name), &["x".to_owned()], tests, "out");
         arguments.contains(&"--cargo-arg=--lib".to_owned())
     };
+    let names = ["src/a.rs:1:2: x", "src/b.rs:1:2: x", "src/a.rs:3:4: y"].map(str::to_owned);
+    let arguments = tree.arguments(&package("a"), &names, Tests::Own, "out");
+    let files: Vec<&String> = arguments.iter().filter(|word| word.starts_with("--file")).collect();
+    assert_eq!(files, ["--file=src/a.rs", "--file=src/b.rs"]);
     assert!(library("a", Tests::Own));
     assert!(!library("b", Tests::Own));
     assert!(!library("a", Tests::WholeStack));
