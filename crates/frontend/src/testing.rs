@@ -1,4 +1,4 @@
-//! What the tests of this crate share: a toy format, engines that do as told, and a raw HTTP client.
+//! What the tests of this crate share: a toy format, and engines that do as told.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -13,10 +13,11 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tito_engine::{BoxEngine, Engine};
 use tito_runtime::{OnError, ReloadTrigger, Shutdown, ShutdownConfig, Tasks, Trigger, registry, reload};
+use tito_test_support::http::check_envelope;
+use tito_test_support::wait::{wait_until, within};
 use tito_types::{Catalog, CatalogModel};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 use tower::ServiceExt;
 
 use crate::{Exit, FormatRoute, Frontend, FrontendConfig, Parts, Route};
@@ -24,11 +25,8 @@ use crate::{Exit, FormatRoute, Frontend, FrontendConfig, Parts, Route};
 pub(crate) mod engines;
 pub(crate) mod frames;
 pub(crate) mod operator;
-pub(crate) mod raw;
 pub(crate) mod toy;
 
-/// A bound that is never met when things go right.
-pub(crate) const SOON: Duration = Duration::from_secs(60);
 /// Longer than any test.
 pub(crate) const NEVER: Duration = Duration::from_secs(3_600);
 
@@ -101,13 +99,13 @@ impl Setup {
     /// The same where orders are taken.
     pub(crate) async fn order(&self, request: Request<Body>) -> Response<Body> {
         let router = self.frontend.control_router().expect("it takes orders");
-        let answered = timeout(SOON, router.oneshot(request)).await.expect("an answer");
+        let answered = within("an answer", router.oneshot(request)).await;
         answered.expect("the router has no errors of its own")
     }
 
     /// One request without a socket.
     pub(crate) async fn ask(&self, request: Request<Body>) -> Response<Body> {
-        let answered = timeout(SOON, self.router().oneshot(request)).await.expect("an answer");
+        let answered = within("an answer", self.router().oneshot(request)).await;
         answered.expect("the router has no errors of its own")
     }
 
@@ -138,8 +136,8 @@ impl Running {
 
     /// How it ended, and that nothing of it is left.
     pub(crate) async fn ended(self) -> Exit {
-        let exit = timeout(SOON, self.exit).await.expect("it ends").expect("it does not panic");
-        timeout(SOON, self.tasks.stop()).await.expect("every task ends");
+        let exit = within("it ends", self.exit).await.expect("it does not panic");
+        within("every task ends", self.tasks.stop()).await;
         assert!(metrics_text(&self.registry).contains("tito_frontend_connections_open 0\n"));
         exit
     }
@@ -149,16 +147,6 @@ pub(crate) fn metrics_text(registry: &Registry) -> String {
     let mut text = String::new();
     encode(&mut text, registry).unwrap();
     text
-}
-
-/// Waits for a condition that other tasks bring about, giving way to them between looks.
-pub(crate) async fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let wait = async {
-        while !holds() {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(SOON, wait).await.unwrap_or_else(|_| panic!("never came true: {what}"));
 }
 
 pub(crate) fn post(path: &str, body: impl Into<Body>) -> Request<Body> {
@@ -182,15 +170,6 @@ pub(crate) async fn code_of(response: Response<Body>) -> String {
     assert_eq!(response.headers()["content-type"], "application/json");
     assert!(response.headers().contains_key("x-request-id"));
     let body = json_of(response).await;
-    check_envelope(&body);
-    body["error"]["code"].as_str().unwrap().to_owned()
-}
-
-#[track_caller]
-pub(crate) fn check_envelope(body: &Value) {
-    let error = body["error"].as_object().unwrap_or_else(|| panic!("no envelope: {body}"));
-    let keys: Vec<&str> = error.keys().map(String::as_str).collect();
-    assert_eq!(keys, ["message", "type", "param", "code"]);
-    assert!(error["message"].is_string() && error["type"].is_string() && error["code"].is_string(), "{body}");
-    assert!(error["param"].is_string() || error["param"].is_null(), "{body}");
+    let error = check_envelope("a failure", &body);
+    error["code"].as_str().unwrap().to_owned()
 }

@@ -83,32 +83,34 @@ impl Authority {
     pub fn file(&self, name: &str) -> String {
         self.path(name).to_str().unwrap().to_owned()
     }
+}
 
-    /// How a client speaks that trusts this authority, presents `identity`, offers the protocols of `alpn` and speaks
-    /// `versions` of TLS.
-    pub fn trusted_by(
-        &self,
-        identity: Option<&Identity>,
-        alpn: &[&str],
-        versions: &[&'static SupportedProtocolVersion],
-    ) -> Tls {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.issuer.der().clone()).unwrap();
-        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-            .with_protocol_versions(versions)
-            .unwrap()
-            .with_root_certificates(roots);
-        let mut config = match identity {
-            None => config.with_no_client_auth(),
-            Some(Identity { certificate, key }) => {
-                let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
-                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
-                config.with_client_auth_cert(chain, key).unwrap()
-            }
-        };
-        config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
-        Tls { config: Arc::new(config), name: SERVER_NAME }
+/// How a client speaks that trusts these authorities, presents `identity`, offers the protocols of `alpn` and speaks `versions`
+/// of TLS.
+pub fn client(
+    trusted: &[&Authority],
+    identity: Option<&Identity>,
+    alpn: &[&str],
+    versions: &[&'static SupportedProtocolVersion],
+) -> Tls {
+    let mut roots = RootCertStore::empty();
+    for authority in trusted {
+        roots.add(authority.issuer.der().clone()).unwrap();
     }
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(versions)
+        .unwrap()
+        .with_root_certificates(roots);
+    let mut config = match identity {
+        None => config.with_no_client_auth(),
+        Some(Identity { certificate, key }) => {
+            let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+            let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+            config.with_client_auth_cert(chain, key).unwrap()
+        }
+    };
+    config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+    Tls { config: Arc::new(config), name: SERVER_NAME }
 }
 
 fn sign(issuer: &CertifiedIssuer<'static, KeyPair>, names: &[&str]) -> Identity {

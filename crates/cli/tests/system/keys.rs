@@ -1,15 +1,25 @@
 //! Keys that clients present, and TLS on both sides of the server.
 
-mod pki;
 mod reload;
 mod tls;
 
 use nix::sys::signal::Signal;
+use rustls::SupportedProtocolVersion;
 use serde_json::json;
+use tito_test_support::tls::Authority;
 
 use crate::harness::{
-    Args, COMPLETIONS, Call, Env, GENERATE, MockEngine, Serve, assert_envelope, generate, run, wait_for,
+    Args, COMPLETIONS, Call, Env, GENERATE, MockEngine, Serve, Tls, assert_envelope, generate, run, wait_for,
 };
+
+/// A client that trusts these authorities and presents a certificate of that one.
+fn client(
+    trusted: &[&Authority],
+    known_as: Option<&Authority>,
+    versions: &[&'static SupportedProtocolVersion],
+) -> Tls {
+    tito_test_support::tls::client(trusted, known_as.map(|authority| &authority.client), &[], versions)
+}
 
 /// What a caller may do without a key, and with one.
 const OPEN: [&str; 7] = ["/live", "/healthz", "/liveness", "/ready", "/readyz", "/readiness", "/health"];

@@ -44,6 +44,7 @@ const COMMON: &[(&str, &str, Change)] = &[
     ("seed", "-9223372036854775808", |r| r.sampling.seed = Some(i64::MIN)),
     ("presence_penalty", "-2", |r| r.sampling.presence_penalty = Some(-2.0)),
     ("frequency_penalty", "2", |r| r.sampling.frequency_penalty = Some(2.0)),
+    ("frequency_penalty", "-2", |r| r.sampling.frequency_penalty = Some(-2.0)),
     ("repetition_penalty", "1.5", |r| r.sampling.repetition_penalty = Some(1.5)),
     ("max_tokens", "4294967295", |r| r.stopping.max_tokens = Some(u32::MAX)),
     ("min_tokens", "2", |r| r.stopping.min_tokens = 2),

@@ -1,6 +1,6 @@
-use std::net::SocketAddr;
+use tito_test_support::http::Raw;
 
-use super::raw::Raw;
+use std::net::SocketAddr;
 
 /// Types of HTTP/2 frames (RFC 9113, section 6).
 pub(crate) const DATA: u8 = 0;

@@ -4,13 +4,14 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
+use tito_test_support::http::{Raw, post_text};
+use tito_test_support::wait::{WAIT_LIMIT, wait_until};
 use tokio::time::{Instant, sleep};
 use tower::ServiceExt;
 
 use crate::config::{BIND_WAIT_TIMEOUT, BODY_TIMEOUT, LARGE_BINDS_MAX};
 use crate::testing::engines::quick;
-use crate::testing::raw::{Raw, post_text};
-use crate::testing::{SOON, code_of, metrics_text, post, setup, setup_with, wait_until};
+use crate::testing::{code_of, metrics_text, post, setup, setup_with};
 
 const GENERATE: &str = "/inference/v1/generate";
 const LIMIT: usize = 1 << 20;
@@ -37,10 +38,10 @@ async fn all_bodies_together_have_a_bound_and_give_back_what_they_held() {
     let mut second = Raw::connect(running.addr).await;
     second.send(post_text(GENERATE, "{}")).await;
     let reply = second.reply().await;
-    assert_eq!((reply.status(), reply.header("retry-after")), (429, Some("1")));
+    assert_eq!((reply.status, reply.header("retry-after")), (429, Some("1")));
     assert!(reply.text().contains("\"overloaded\""), "{}", reply.text());
     first.send(end).await;
-    assert_eq!(first.reply().await.status(), 200);
+    assert_eq!(first.reply().await.status, 200);
     assert_eq!(bodies.free_bytes(), LIMIT, "given back once it was understood");
     let mut third = Raw::connect(running.addr).await;
     third.send(most).await;
@@ -88,7 +89,7 @@ fn a_large_body_whose_client_has_left_is_not_parsed() {
         let setup = setup(quick()).await;
         let free_bytes = setup.frontend.app.bodies.free_bytes();
         let (release, released) = std::sync::mpsc::channel::<()>();
-        let occupied = setup.tasks.spawn_blocking("occupy", move || released.recv_timeout(SOON));
+        let occupied = setup.tasks.spawn_blocking("occupy", move || released.recv_timeout(WAIT_LIMIT));
         // The toy format panics on this one.
         let request = post(GENERATE, large(r#"{"panic":true}"#));
         let mut handling = Box::pin(setup.router().oneshot(request));

@@ -5,6 +5,7 @@ use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tito_engine::fake::{last, tokens};
+use tito_test_support::http::check_envelope;
 use tito_types::{Catalog, EngineError, Extras, RawJson};
 
 use crate::testing::engines::{quick, refusing, scripted};
@@ -269,7 +270,7 @@ async fn readiness_follows_the_models_and_says_why() {
             assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE, "{path}");
             assert_eq!(response.headers()["retry-after"], "5");
             let body = json_of(response).await;
-            crate::testing::check_envelope(&body);
+            check_envelope("a failure", &body);
             assert_eq!(body["reasons"], json!([expected]));
         }
         for path in ["/live", "/healthz", "/liveness"] {

@@ -7,10 +7,10 @@ use axum::body::Body;
 use http::Request;
 use serde_json::{Value, json};
 use tito_runtime::Stage;
+use tito_test_support::http::Raw;
 
 use crate::config::{ORDER_BYTES_MAX, ORDERS_MAX};
 use crate::testing::engines::quick;
-use crate::testing::raw::Raw;
 use crate::testing::{Setup, code_of, get, json_of, metrics_text, post, setup, setup_with};
 use crate::{ControlConfig, Exit, KeyConfig, Secret};
 
@@ -125,7 +125,7 @@ async fn both_sockets_serve_and_close_together() {
     for (address, key) in [(running.addr, "client"), (control, "operator")] {
         let mut client = Raw::connect(address).await;
         client.send(format!("GET /workers HTTP/1.1\r\nhost: t\r\nx-api-key: {key}\r\n\r\n")).await;
-        assert_eq!(client.reply().await.status(), 200, "{key}");
+        assert_eq!(client.reply().await.status, 200, "{key}");
     }
     running.trigger.fire("test");
     running.shutdown.reached(Stage::Unready).await;

@@ -3,20 +3,20 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tito_engine::fake::{last, tokens};
+use tito_test_support::http::{Raw, get_text, post_text};
+use tito_test_support::wait::{wait_until, within};
 use tokio::sync::oneshot;
-use tokio::time::timeout;
 use tower::ServiceExt;
 
 use crate::Exit;
 use crate::testing::engines::{endless, held, queueing, quick};
-use crate::testing::raw::{Raw, get_text, post_text};
-use crate::testing::{Running, SOON, metrics_text, post, setup, setup_with, wait_until};
+use crate::testing::{Running, metrics_text, post, setup, setup_with};
 
 const GENERATE: &str = "/inference/v1/generate";
 const STREAM: &str = r#"{"stream":true}"#;
 
 async fn is_dropped(guard: oneshot::Receiver<()>) {
-    timeout(SOON, guard).await.expect("the engine's stream is dropped").expect_err("nothing is sent");
+    within("the engine's stream is dropped", guard).await.expect_err("nothing is sent");
 }
 
 async fn check_gone(running: &Running, delivery: &str) {
@@ -105,11 +105,11 @@ async fn requests_sent_within_the_limit_ahead_are_all_answered() {
         tokio::task::yield_now().await;
     }
     accepted.deltas.send(Ok(last(0, &[1], 1))).unwrap();
-    assert_eq!(client.reply().await.status(), 200);
+    assert_eq!(client.reply().await.status, 200);
     for _ in 0..REQUESTS {
         let accepted = requests.recv().await.unwrap();
         accepted.deltas.send(Ok(last(0, &[1], 1))).unwrap();
-        assert_eq!(client.reply().await.status(), 200);
+        assert_eq!(client.reply().await.status, 200);
     }
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tito_engine::fake::{Fake, Script, last};
+use tito_test_support::http::{Raw, post_text};
 
-use crate::testing::raw::{Raw, post_text};
 use crate::testing::setup;
 
 const GENERATE: &str = "/inference/v1/generate";

@@ -7,13 +7,13 @@ use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tito_engine::fake::last;
 use tito_runtime::{OnError, Stage};
+use tito_test_support::wait::within;
 use tito_types::{Extras, RawJson};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 
 use crate::Exit;
 use crate::testing::engines::{Once, endless, held, quick};
-use crate::testing::{Running, SOON, setup, setup_with};
+use crate::testing::{Running, setup, setup_with};
 
 /// An HTTP/2 client; its connection runs among the frontend's tasks.
 async fn connect(running: &Running) -> SendRequest<Full<Bytes>> {
@@ -71,7 +71,7 @@ async fn a_stream_that_is_given_up_ends_at_the_engine_and_leaves_the_connection(
             _ = &mut sending => requests.recv().await.unwrap(),
         };
         drop(sending);
-        timeout(SOON, accepted.dropped).await.expect("the engine's stream is dropped").expect_err("dropped");
+        within("the engine's stream is dropped", accepted.dropped).await.expect_err("dropped");
     }
     running.wait_for_metric("tito_frontend_connections_open 1").await;
 }
@@ -83,7 +83,7 @@ async fn a_stream_that_is_not_read_is_reset_in_time() {
     let running = setup.await.unwrap().run();
     let client = connect(&running).await;
     let response = client.clone().send_request(post(r#"{"stream":true}"#)).await.unwrap();
-    timeout(SOON, dropped).await.expect("the engine's stream is dropped").expect_err("dropped");
+    within("the engine's stream is dropped", dropped).await.expect_err("dropped");
     running.wait_for_metric("tito_frontend_stalled_clients_total 1").await;
     response.into_body().collect().await.expect_err("the stream is reset");
 }
@@ -103,7 +103,7 @@ async fn draining_lets_streams_finish() {
         running.shutdown.reached(stage).await;
     }
     accepted.deltas.send(Ok(last(0, &[1], 1))).unwrap();
-    let response = timeout(SOON, sending).await.unwrap().unwrap();
+    let response = within("the reply", sending).await.unwrap();
     assert_eq!(response.status(), 200);
     assert!(!response.into_body().collect().await.unwrap().to_bytes().is_empty());
     drop(client);

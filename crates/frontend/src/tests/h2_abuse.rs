@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tito_engine::fake::last;
+use tito_test_support::http::{Raw, get_text};
+use tito_test_support::wait::{wait_until, within};
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::timeout;
 
 use crate::config::H2_STREAMS_MAX;
 use crate::testing::engines::{Accepted, held, quick};
@@ -14,8 +15,7 @@ use crate::testing::frames::{
     CONTINUATION, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, Frames, HEADERS, MAX_CONCURRENT_STREAMS, PING,
     REFUSED_STREAM, RST_STREAM, frame, get, head, post, reset,
 };
-use crate::testing::raw::{Raw, get_text};
-use crate::testing::{Running, SOON, setup, wait_until};
+use crate::testing::{Running, setup};
 
 /// The number of a client's stream, counted from 0.
 fn stream(number: u32) -> u32 {
@@ -26,7 +26,7 @@ fn stream(number: u32) -> u32 {
 async fn check_others_served(running: &Running) {
     let mut other = Raw::connect(running.addr).await;
     other.send(get_text("/live")).await;
-    assert_eq!(other.reply().await.status(), 200);
+    assert_eq!(other.reply().await.status, 200);
 }
 
 /// Waits until nothing of any client is left.
@@ -86,9 +86,9 @@ async fn streams_that_are_given_up_one_after_the_other_keep_their_connection_and
     let mut client = Frames::connect(running.addr).await;
     for number in 0..STREAMS {
         client.send(post(stream(number))).await;
-        let accepted = timeout(SOON, requests.recv()).await.expect("it reaches the engine").unwrap();
+        let accepted = within("it reaches the engine", requests.recv()).await.unwrap();
         client.send(reset(stream(number))).await;
-        timeout(SOON, accepted.dropped).await.expect("it is dropped").expect_err("dropped");
+        within("it is dropped", accepted.dropped).await.expect_err("dropped");
     }
     client.send(get(stream(STREAMS), "/live")).await;
     let reply = client.next().await.expect("the connection lives");
@@ -108,7 +108,7 @@ async fn the_stream_limit_is_advertised_and_held() {
     client.send(bytes).await;
     let mut accepted = Vec::new();
     while accepted.len() < H2_STREAMS_MAX as usize {
-        accepted.push(timeout(SOON, requests.recv()).await.expect("it reaches the engine").unwrap());
+        accepted.push(within("it reaches the engine", requests.recv()).await.unwrap());
     }
     let beyond = stream(H2_STREAMS_MAX);
     // Without a body, whose frame would find no stream any more.
@@ -125,10 +125,10 @@ async fn the_stream_limit_is_advertised_and_held() {
     assert_eq!((ended.kind, ended.stream), (HEADERS, stream(0)));
     running.wait_for_metric("tito_frontend_requests_in_flight{route=\"generate\"} 4095").await;
     client.send(post(beyond + 2)).await;
-    timeout(SOON, requests.recv()).await.expect("there is room again").unwrap();
+    within("there is room again", requests.recv()).await.unwrap();
     drop(client);
     for held in accepted {
-        timeout(SOON, held.dropped).await.expect("it is dropped").expect_err("dropped");
+        within("it is dropped", held.dropped).await.expect_err("dropped");
     }
     check_nothing_left(&running).await;
 }

@@ -7,9 +7,10 @@ use bytes::Bytes;
 use http::{Method, Request};
 use http_body::Frame;
 use tempfile::NamedTempFile;
+use tito_test_support::wait::wait_until;
 
 use crate::testing::engines::quick;
-use crate::testing::{code_of, get, metrics_text, post, setup_with, wait_until};
+use crate::testing::{code_of, get, metrics_text, post, setup_with};
 use crate::{KeyConfig, Secret};
 
 fn keys(keys: &[&str]) -> KeyConfig {

@@ -2,12 +2,12 @@ use std::time::Duration;
 
 use futures_util::stream;
 use tito_engine::fake::last;
+use tito_test_support::http::{Raw, Reply, assert_envelope, get_text, post_text};
+use tito_test_support::wait::within;
 use tito_types::{Extras, RawJson};
-use tokio::time::timeout;
 
 use crate::testing::engines::{Once, held, quick};
-use crate::testing::raw::{Raw, Reply, get_text, post_text};
-use crate::testing::{SOON, check_envelope, setup, setup_with};
+use crate::testing::{setup, setup_with};
 
 const GENERATE: &str = "/inference/v1/generate";
 const LIMIT: usize = 1 << 20;
@@ -15,10 +15,8 @@ const SHORT: Duration = Duration::from_millis(200);
 
 #[track_caller]
 fn check_failure(reply: &Reply, status: u16, code: &str) {
-    assert_eq!(reply.status(), status, "{}", reply.head);
-    let body = serde_json::from_slice(&reply.body).expect("JSON");
-    check_envelope(&body);
-    assert_eq!(body["error"]["code"], code);
+    let error = assert_envelope(code, reply);
+    assert_eq!((reply.status, &error["code"]), (status, &code.into()), "{error}");
 }
 
 #[tokio::test]
@@ -55,9 +53,9 @@ async fn a_body_of_just_the_limit_passes() {
     let running = setup_with(quick(), |config| config.limits.body_bytes = LIMIT).await.unwrap().run();
     let mut client = Raw::connect(running.addr).await;
     client.send(post_text(GENERATE, &body)).await;
-    assert_eq!(client.reply().await.status(), 200);
+    assert_eq!(client.reply().await.status, 200);
     client.send(post_text(GENERATE, "{}")).await;
-    assert_eq!(client.reply().await.status(), 200, "on the same connection");
+    assert_eq!(client.reply().await.status, 200, "on the same connection");
 }
 
 #[tokio::test]
@@ -89,7 +87,7 @@ async fn what_the_http_library_will_not_read_gets_a_bare_status() {
     }
     let mut client = Raw::connect(running.addr).await;
     client.send(get_text("/live")).await;
-    assert_eq!(client.reply().await.status(), 200);
+    assert_eq!(client.reply().await.status, 200);
 }
 
 #[tokio::test]
@@ -115,7 +113,7 @@ async fn silence_ends_a_connection() {
     }
     let mut client = Raw::connect(running.addr).await;
     client.send(get_text("/live")).await;
-    assert_eq!(client.reply().await.status(), 200);
+    assert_eq!(client.reply().await.status, 200);
     client.send("GET /li").await;
     assert!(client.rest().await.is_empty(), "after a request and a half");
 }
@@ -136,7 +134,7 @@ async fn a_request_outlasts_the_idle_timeout() {
         assert!(Raw::connect(running.addr).await.rest().await.is_empty());
     }
     accepted.deltas.send(Ok(last(0, &[1], 1))).unwrap();
-    assert_eq!(client.reply().await.status(), 200);
+    assert_eq!(client.reply().await.status, 200);
 }
 
 #[tokio::test]
@@ -144,14 +142,14 @@ async fn at_the_connection_limit_the_next_client_waits_its_turn() {
     let running = setup_with(quick(), |config| config.limits.connections = 1).await.unwrap().run();
     let mut first = Raw::connect(running.addr).await;
     first.send(get_text("/live")).await;
-    assert_eq!(first.reply().await.status(), 200);
+    assert_eq!(first.reply().await.status, 200);
     let mut second = Raw::connect(running.addr).await;
     second.send(get_text("/live")).await;
     first.send(get_text("/live")).await;
-    assert_eq!(first.reply().await.status(), 200);
+    assert_eq!(first.reply().await.status, 200);
     running.wait_for_metric("tito_frontend_connections_accepted_total 1").await;
     drop(first);
-    assert_eq!(second.reply().await.status(), 200);
+    assert_eq!(second.reply().await.status, 200);
 }
 
 #[tokio::test]
@@ -166,7 +164,7 @@ async fn what_is_not_http_ends_its_connection_and_nothing_else() {
     }
     let mut client = Raw::connect(running.addr).await;
     client.send(post_text(GENERATE, "{}")).await;
-    assert_eq!(client.reply().await.status(), 200);
+    assert_eq!(client.reply().await.status, 200);
 }
 
 #[tokio::test]
@@ -183,10 +181,10 @@ async fn odd_requests_are_answered_in_the_envelope() {
         let mut client = Raw::connect(running.addr).await;
         client.send(format!("{line}\r\nHost: t\r\n\r\n")).await;
         let reply = client.reply().await;
-        assert_eq!(reply.status(), status, "{line}");
+        assert_eq!(reply.status, status, "{line}");
         assert!(reply.header("x-request-id").is_some(), "{line}");
         if status >= 400 {
-            check_envelope(&serde_json::from_slice(&reply.body).expect("JSON"));
+            assert_envelope(line, &reply);
         }
     }
 }
@@ -200,7 +198,7 @@ async fn a_body_that_waits_to_be_asked_for_is_asked_for() {
     client.send(head).await;
     assert!(client.head().await.starts_with("HTTP/1.1 100 "));
     client.send(body).await;
-    assert_eq!(client.reply().await.status(), 200);
+    assert_eq!(client.reply().await.status, 200);
 }
 
 #[tokio::test]
@@ -214,7 +212,7 @@ async fn pipelined_requests_run_one_after_the_other() {
     assert!(requests.try_recv().is_err());
     first.deltas.send(Ok(last(0, &[1], 1))).unwrap();
     assert!(client.reply().await.text().contains("one"));
-    let second = timeout(SOON, requests.recv()).await.unwrap().unwrap();
+    let second = within("the second request", requests.recv()).await.unwrap();
     second.deltas.send(Ok(last(0, &[2], 1))).unwrap();
     assert!(client.reply().await.text().contains("two"));
 }

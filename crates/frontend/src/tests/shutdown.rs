@@ -2,17 +2,17 @@ use std::time::Duration;
 
 use tito_engine::fake::last;
 use tito_runtime::Stage;
+use tito_test_support::http::{Raw, get_text, post_text};
+use tito_test_support::wait::within;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 
 use crate::Exit;
 use crate::testing::engines::{held, quick};
-use crate::testing::raw::{Raw, get_text, post_text};
-use crate::testing::{Running, SOON, setup, setup_with};
+use crate::testing::{Running, setup, setup_with};
 
 const GENERATE: &str = "/inference/v1/generate";
 
-async fn ask(running: &Running, text: &str) -> crate::testing::raw::Reply {
+async fn ask(running: &Running, text: &str) -> tito_test_support::http::Reply {
     let mut client = Raw::connect(running.addr).await;
     client.send(text).await;
     client.reply().await
@@ -21,19 +21,19 @@ async fn ask(running: &Running, text: &str) -> crate::testing::raw::Reply {
 /// Moves one stage and waits until the frontend sees it.
 async fn next_stage(running: &Running, stage: Stage) {
     running.trigger.fire("test");
-    timeout(SOON, running.shutdown.reached(stage)).await.expect("the stage is reached");
+    within("the stage is reached", running.shutdown.reached(stage)).await;
 }
 
 #[tokio::test]
 async fn unready_only_says_so() {
     let running = setup(quick()).await.run();
-    assert_eq!(ask(&running, &get_text("/ready")).await.status(), 200);
+    assert_eq!(ask(&running, &get_text("/ready")).await.status, 200);
     next_stage(&running, Stage::Unready).await;
     let ready = ask(&running, &get_text("/ready")).await;
-    assert_eq!(ready.status(), 503);
+    assert_eq!(ready.status, 503);
     assert!(ready.text().contains(r#""reasons":["draining"]"#), "{}", ready.text());
-    assert_eq!(ask(&running, &get_text("/live")).await.status(), 200);
-    assert_eq!(ask(&running, &post_text(GENERATE, "{}")).await.status(), 200);
+    assert_eq!(ask(&running, &get_text("/live")).await.status, 200);
+    assert_eq!(ask(&running, &post_text(GENERATE, "{}")).await.status, 200);
 }
 
 #[tokio::test]
@@ -48,26 +48,26 @@ async fn draining_refuses_new_work_and_finishes_the_old() {
     let second = requests.recv().await.unwrap();
     let mut idle = Raw::connect(running.addr).await;
     idle.send(get_text("/live")).await;
-    assert_eq!(idle.reply().await.status(), 200);
+    assert_eq!(idle.reply().await.status, 200);
 
     next_stage(&running, Stage::Unready).await;
     next_stage(&running, Stage::Draining).await;
     assert!(idle.rest().await.is_empty(), "an idle connection is closed");
     let refused = ask(&running, &post_text(GENERATE, "{}")).await;
-    assert_eq!(refused.status(), 503);
+    assert_eq!(refused.status, 503);
     assert_eq!(refused.header("retry-after"), Some("1"));
     assert_eq!(refused.header("x-should-retry"), Some("true"));
     assert_eq!(refused.header("connection"), Some("close"));
     assert!(refused.text().contains(r#""code":"draining""#), "{}", refused.text());
     let mut probe = Raw::connect(running.addr).await;
     probe.send(get_text("/live")).await;
-    assert_eq!(probe.reply().await.status(), 200, "liveness holds while draining");
+    assert_eq!(probe.reply().await.status, 200, "liveness holds while draining");
     assert!(probe.rest().await.is_empty(), "and its connection is closed");
     assert!(!running.exit.is_finished());
 
     first.deltas.send(Ok(last(0, &[1], 1))).unwrap();
     let reply = unary.reply().await;
-    assert_eq!(reply.status(), 200);
+    assert_eq!(reply.status, 200);
     assert_eq!(reply.header("connection"), Some("close"));
     assert!(unary.rest().await.is_empty());
     assert!(!running.exit.is_finished(), "the stream is still open");
@@ -86,7 +86,7 @@ async fn with_nothing_in_flight_the_drain_is_over_at_once() {
     let mut silent = Raw::connect(running.addr).await;
     let mut idle = Raw::connect(running.addr).await;
     idle.send(post_text(GENERATE, "{}")).await;
-    assert_eq!(idle.reply().await.status(), 200);
+    assert_eq!(idle.reply().await.status, 200);
     next_stage(&running, Stage::Unready).await;
     next_stage(&running, Stage::Draining).await;
     assert_eq!(running.ended().await, Exit::Clean);
@@ -108,7 +108,7 @@ async fn forced_drops_what_is_left_and_counts_it() {
     assert!(!running.exit.is_finished());
     next_stage(&running, Stage::Forced).await;
     for dropped in [first.dropped, second.dropped] {
-        timeout(SOON, dropped).await.expect("the engine's stream is dropped").expect_err("nothing is sent");
+        within("the engine's stream is dropped", dropped).await.expect_err("nothing is sent");
     }
     let forced = r#"tito_frontend_requests_total{route="generate",status="5xx",code="shutdown_forced"} 2"#;
     running.wait_for_metric(forced).await;
@@ -128,5 +128,5 @@ async fn a_client_that_never_reads_does_not_outlast_the_drain() {
         next_stage(&running, stage).await;
     }
     assert_eq!(running.ended().await, Exit::Forced(1));
-    timeout(SOON, dropped).await.expect("the engine's stream is dropped").expect_err("nothing is sent");
+    within("the engine's stream is dropped", dropped).await.expect_err("nothing is sent");
 }

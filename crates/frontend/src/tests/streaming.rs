@@ -5,12 +5,13 @@ use futures_util::{StreamExt, stream};
 use http_body_util::BodyExt;
 use serde_json::Value;
 use tito_engine::fake::{last, tokens};
+use tito_test_support::http::check_envelope;
+use tito_test_support::http::{Raw, get_text, post_text};
 use tito_types::{Delta, EngineError, WorkerId};
 
 use crate::testing::engines::{Once, held, quick, refusing, scripted};
-use crate::testing::raw::{Raw, get_text, post_text};
 use crate::testing::toy::PANIC;
-use crate::testing::{bytes_of, check_envelope, code_of, metrics_text, post, setup, setup_with};
+use crate::testing::{bytes_of, code_of, metrics_text, post, setup, setup_with};
 
 const STREAM: &str = r#"{"stream":true}"#;
 const GENERATE: &str = "/inference/v1/generate";
@@ -59,7 +60,7 @@ async fn a_failure_midway_is_one_error_event_then_done() {
         let [first, failed, done] = events.as_slice() else { panic!("{events:?}") };
         assert_eq!((first.as_str(), done.as_str()), ("data: [7]", "data: [DONE]"));
         let body: Value = serde_json::from_str(failed.strip_prefix("data: ").unwrap()).unwrap();
-        check_envelope(&body);
+        check_envelope("a failure", &body);
         assert_eq!(body["error"]["code"], code);
         let line = format!(r#"frontend_requests_total{{route="generate",status="2xx",code="{code}"}} 1"#);
         assert!(metrics.contains(&line), "no {line} in {metrics}");
@@ -78,7 +79,7 @@ async fn a_bug_midway_breaks_the_stream_off_and_is_counted() {
     running.wait_for_metric(counted).await;
     let mut client = Raw::connect(running.addr).await;
     client.send(get_text("/live")).await;
-    assert_eq!(client.reply().await.status(), 200);
+    assert_eq!(client.reply().await.status, 200);
 }
 
 #[tokio::test]

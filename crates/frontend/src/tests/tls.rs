@@ -1,92 +1,34 @@
 mod reload;
 
-use std::fs;
-use std::path::PathBuf;
-use std::sync::Arc;
-
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
-use tempfile::TempDir;
+use rustls::pki_types::ServerName;
 use tito_runtime::Chain;
+use tito_test_support::http::{Raw, get_text, post_text};
+use tito_test_support::tls::{self, ALL_VERSIONS, Authority, Identity};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::testing::engines::quick;
-use crate::testing::raw::{Raw, get_text, post_text};
 use crate::testing::{Running, setup_with};
 use crate::{FrontendConfig, TlsConfig};
 
-/// A certificate authority, what it has signed, and a folder with the server's files.
-struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
-    folder: TempDir,
+fn config(authority: &Authority) -> TlsConfig {
+    TlsConfig { certificate: authority.path("cert"), key: authority.path("key"), client_ca: None }
 }
 
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        let authority = Self { issuer, folder: TempDir::new().unwrap() };
-        let (certificate, key) = authority.sign();
-        authority.write("server.pem", &certificate);
-        authority.write("server.key", &key);
-        authority.write("ca.pem", &authority.issuer.pem());
-        authority
-    }
+/// A client that trusts this authority.
+fn client(authority: &Authority, identity: Option<&Identity>, alpn: &[&str]) -> TlsConnector {
+    TlsConnector::from(tls::client(&[authority], identity, alpn, ALL_VERSIONS).config)
+}
 
-    /// A certificate for localhost and its key, as PEM.
-    fn sign(&self) -> (String, String) {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(["localhost".to_owned()]).unwrap();
-        (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        fs::write(self.path(name), text).unwrap();
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn config(&self) -> TlsConfig {
-        TlsConfig { certificate: self.path("server.pem"), key: self.path("server.key"), client_ca: None }
-    }
-
-    /// Connects as a client that trusts this authority.
-    async fn connect(
-        &self,
-        running: &Running,
-        identity: Option<(String, String)>,
-        alpn: &[&str],
-    ) -> std::io::Result<TlsStream<TcpStream>> {
-        connect(&self.client(identity, alpn), running).await
-    }
-
-    /// A client that trusts this authority.
-    fn client(&self, identity: Option<(String, String)>, alpn: &[&str]) -> TlsConnector {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.issuer.der().clone()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots);
-        let mut config = match identity {
-            None => builder.with_no_client_auth(),
-            Some((certificate, key)) => {
-                let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
-                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
-                builder.with_client_auth_cert(chain, key).unwrap()
-            }
-        };
-        config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
-        TlsConnector::from(Arc::new(config))
-    }
+/// Connects as a client that trusts this authority.
+async fn trusting(
+    authority: &Authority,
+    running: &Running,
+    identity: Option<&Identity>,
+    alpn: &[&str],
+) -> std::io::Result<TlsStream<TcpStream>> {
+    connect(&client(authority, identity, alpn), running).await
 }
 
 async fn connect(client: &TlsConnector, running: &Running) -> std::io::Result<TlsStream<TcpStream>> {
@@ -101,11 +43,11 @@ async fn serve(tls: TlsConfig) -> Running {
 #[tokio::test]
 async fn https_serves_like_http_and_offers_both_versions() {
     let authority = Authority::new();
-    let running = serve(authority.config()).await;
+    let running = serve(config(&authority)).await;
     for (offered, chosen) in
         [(&[][..], None), (&["http/1.1"], Some("http/1.1")), (&["h2", "http/1.1"], Some("h2"))]
     {
-        let socket = authority.connect(&running, None, offered).await.unwrap();
+        let socket = trusting(&authority, &running, None, offered).await.unwrap();
         assert_eq!(socket.get_ref().1.alpn_protocol(), chosen.map(str::as_bytes));
         if chosen != Some("h2") {
             let mut client = Raw::over(socket);
@@ -119,11 +61,11 @@ async fn https_serves_like_http_and_offers_both_versions() {
 async fn with_a_client_authority_only_its_clients_are_served() {
     let authority = Authority::new();
     let stranger = Authority::new();
-    let running = serve(TlsConfig { client_ca: Some(authority.path("ca.pem")), ..authority.config() }).await;
+    let running = serve(TlsConfig { client_ca: Some(authority.path("ca")), ..config(&authority) }).await;
     for (identity, served) in [(Some(authority.sign()), true), (Some(stranger.sign()), false), (None, false)]
     {
         // In TLS 1.3 the client has finished before the server judges it: a refusal shows when it reads.
-        let socket = authority.connect(&running, identity, &["http/1.1"]).await;
+        let socket = trusting(&authority, &running, identity.as_ref(), &["http/1.1"]).await;
         let answer = match socket {
             Ok(socket) => {
                 let mut client = Raw::over(socket);
@@ -140,21 +82,21 @@ async fn with_a_client_authority_only_its_clients_are_served() {
 #[tokio::test]
 async fn what_is_not_tls_ends_its_connection_and_nothing_else() {
     let authority = Authority::new();
-    let running = serve(authority.config()).await;
+    let running = serve(config(&authority)).await;
     let mut client = Raw::connect(running.addr).await;
     client.send(get_text("/live")).await;
     let answer = client.rest().await;
     assert!(!answer.starts_with(b"HTTP"), "plain text on a TLS port: {answer:?}");
     running.wait_for_metric("tito_frontend_handshake_failures_total 1").await;
-    let mut client = Raw::over(authority.connect(&running, None, &[]).await.unwrap());
+    let mut client = Raw::over(trusting(&authority, &running, None, &[]).await.unwrap());
     client.send(get_text("/live")).await;
-    assert_eq!(client.reply().await.status(), 200);
+    assert_eq!(client.reply().await.status, 200);
 }
 
 #[tokio::test]
 async fn a_handshake_that_does_not_come_ends_its_connection() {
     let authority = Authority::new();
-    let tls = authority.config();
+    let tls = config(&authority);
     let setup = setup_with(quick(), |config| {
         config.tls = Some(tls);
         config.timeouts.handshake = std::time::Duration::from_millis(100);
@@ -168,26 +110,20 @@ async fn a_handshake_that_does_not_come_ends_its_connection() {
 async fn bad_files_are_named_before_anything_is_bound() {
     let authority = Authority::new();
     let other = Authority::new();
-    authority.write("empty.pem", "");
-    let good = authority.config();
+    authority.write("empty", "");
+    let good = config(&authority);
     for (config, expected) in [
         (
             TlsConfig { certificate: "/nonexistent.pem".into(), ..good.clone() },
             "/nonexistent.pem: cannot be read",
         ),
         (
-            TlsConfig { certificate: authority.path("empty.pem"), ..good.clone() },
+            TlsConfig { certificate: authority.path("empty"), ..good.clone() },
             "empty.pem: holds no certificate",
         ),
-        (
-            TlsConfig { key: authority.path("server.pem"), ..good.clone() },
-            "server.pem: cannot be read as PEM",
-        ),
-        (TlsConfig { key: other.path("server.key"), ..good.clone() }, "server.key: cannot be used"),
-        (
-            TlsConfig { client_ca: Some(authority.path("empty.pem")), ..good },
-            "empty.pem: holds no certificate",
-        ),
+        (TlsConfig { key: authority.path("cert"), ..good.clone() }, "cert.pem: cannot be read as PEM"),
+        (TlsConfig { key: other.path("key"), ..good.clone() }, "key.pem: cannot be used"),
+        (TlsConfig { client_ca: Some(authority.path("empty")), ..good }, "empty.pem: holds no certificate"),
     ] {
         let error = setup_with(quick(), |all| all.tls = Some(config)).await.err().expect("bad files");
         let chain = Chain(&error).to_string();
@@ -199,7 +135,7 @@ async fn bad_files_are_named_before_anything_is_bound() {
 async fn a_check_names_every_bad_file_at_once() {
     let authority = Authority::new();
     let other = Authority::new();
-    authority.write("empty.pem", "");
+    authority.write("empty", "");
     let check = |tls: TlsConfig, expected: &[&str]| {
         let listen = "127.0.0.1:0".parse().unwrap();
         let errors = FrontendConfig { tls: Some(tls), ..FrontendConfig::new(listen) }.check();
@@ -209,11 +145,11 @@ async fn a_check_names_every_bad_file_at_once() {
             assert!(chain.contains(expected), "{chain}");
         }
     };
-    let empty = || authority.path("empty.pem");
-    check(authority.config(), &[]);
+    let empty = || authority.path("empty");
+    check(config(&authority), &[]);
     check(
         TlsConfig { certificate: empty(), key: empty(), client_ca: Some(empty()) },
         &["holds no certificate", "cannot be read as PEM", "holds no certificate"],
     );
-    check(TlsConfig { key: other.path("server.key"), ..authority.config() }, &["server.key: cannot be used"]);
+    check(TlsConfig { key: other.path("key"), ..config(&authority) }, &["key.pem: cannot be used"]);
 }

@@ -50,6 +50,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Raw<S> {
         let _ = within("the server to read or close", self.socket.write_all(bytes.as_ref())).await;
     }
 
+    /// Says that nothing more will be sent.
+    pub async fn close_write(&mut self) {
+        within("the server to read", self.socket.shutdown()).await.unwrap();
+    }
+
     /// Reads up to the end of the next head.
     pub async fn head(&mut self) -> String {
         String::from_utf8(self.until(b"\r\n\r\n").await).expect("heads are text")
@@ -75,10 +80,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Raw<S> {
 
     /// Reads so many bytes.
     pub async fn exactly(&mut self, length: usize) -> Vec<u8> {
+        self.try_exactly(length).await.expect("not closed early")
+    }
+
+    /// The same, or none where the connection ends before.
+    pub async fn try_exactly(&mut self, length: usize) -> Option<Vec<u8>> {
         while self.buffered.len() < length {
-            assert!(self.more().await > 0, "closed early");
+            if self.more().await == 0 {
+                return None;
+            }
         }
-        self.buffered.drain(..length).collect()
+        Some(self.buffered.drain(..length).collect())
     }
 
     /// Everything up to the end of the connection, however it ends.

@@ -92,16 +92,17 @@ pub fn assert_envelope(about: &str, reply: &Reply) -> Value {
     assert!(reply.header("x-request-id").is_some(), "{about}: no x-request-id");
     let retry = matches!(reply.status, 429 | 503);
     assert_eq!(reply.header("retry-after").is_some(), retry, "{about}: Retry-After on {}", reply.status);
-    check_envelope(about, &reply.json())
+    let body = reply.json();
+    assert_eq!(body.as_object().map(serde_json::Map::len), Some(1), "{about}: {body}");
+    check_envelope(about, &body)
 }
 
-/// Asserts that a body is the one error envelope, and returns what is in it.
+/// Asserts that a body holds the one error envelope, and returns what is in it.
 #[track_caller]
 pub fn check_envelope(about: &str, body: &Value) -> Value {
     let keys = |value: &Value| -> Vec<String> {
         value.as_object().map(|fields| fields.keys().cloned().collect()).unwrap_or_default()
     };
-    assert_eq!(keys(body), ["error"], "{about}: {body}");
     let error = &body["error"];
     assert_eq!(keys(error), ["message", "type", "param", "code"], "{about}: {body}");
     let texts =

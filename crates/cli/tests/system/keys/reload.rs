@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use nix::sys::signal::Signal;
 use rustls::version::TLS13;
 use serde_json::json;
+use tito_test_support::tls::Authority;
 use tokio::task::JoinSet;
 
-use super::pki::Pki;
+use super::client;
 use crate::harness::{MockEngine, Serve, Tls, generate};
 
 /// Times the files change under load.
@@ -61,6 +62,13 @@ impl Load {
     }
 }
 
+/// Puts the certificate and the key of an authority's server where those of `files` are.
+fn replace_server(files: &Authority, by: &Authority) {
+    for name in ["cert", "key"] {
+        std::fs::copy(by.path(name), files.path(name)).unwrap();
+    }
+}
+
 /// Whether a client that trusts `tls` only, with this key, is served.
 async fn served(serve: &Serve, tls: &Tls, key: &str) -> bool {
     let call = crate::harness::Call::get(serve.address, "/v1/models").tls(tls).bearer(key);
@@ -69,8 +77,8 @@ async fn served(serve: &Serve, tls: &Tls, key: &str) -> bool {
 
 #[tokio::test]
 async fn keys_and_certificates_change_under_load_and_no_request_fails() {
-    let (first, second, files) = (Pki::new(), Pki::new(), Pki::new());
-    files.replace_server(&first);
+    let (first, second, files) = (Authority::new(), Authority::new(), Authority::new());
+    replace_server(&files, &first);
     let keys = files.file("keys");
     let write_keys = |changing: &str| std::fs::write(&keys, format!("stays\n{changing}\n")).unwrap();
     write_keys("odd");
@@ -78,7 +86,7 @@ async fn keys_and_certificates_change_under_load_and_no_request_fails() {
     let (cert, key) = (files.file("cert"), files.file("key"));
     let args = ["--tls-cert", &cert, "--tls-key", &key, "--api-key-file", &keys, "--metrics-without-key"];
     let mut serve = Serve::start(&[&engine.url()], &args).await;
-    serve.tls = Some(Pki::client_of(&[&first, &second], None, &[&TLS13]));
+    serve.tls = Some(client(&[&first, &second], None, &[&TLS13]));
     serve.wait_status("/ready", 200).await;
 
     engine.fault(&json!({ "kind": "slow", "delay_ms": 20, "request": "long" })).await;
@@ -89,7 +97,7 @@ async fn keys_and_certificates_change_under_load_and_no_request_fails() {
     let load = Load::start(&serve);
     for reload in 1..=RELOADS {
         let (server, key) = if reload % 2 == 0 { (&first, "odd") } else { (&second, "even") };
-        files.replace_server(server);
+        replace_server(&files, server);
         write_keys(key);
         serve.process.signal(Signal::SIGHUP);
         for metric in ["tito_frontend_key_reloads_total", "tito_frontend_tls_reloads_total"] {
@@ -100,7 +108,7 @@ async fn keys_and_certificates_change_under_load_and_no_request_fails() {
     for _ in 0..3 {
         long.event().await.expect("the stream of the first connection goes on, though its key was replaced");
     }
-    let (of_first, of_second) = (first.client(None, &[&TLS13]), second.client(None, &[&TLS13]));
+    let (of_first, of_second) = (client(&[&first], None, &[&TLS13]), client(&[&second], None, &[&TLS13]));
     assert!(served(&serve, &of_first, "odd").await && served(&serve, &of_first, "stays").await);
     assert!(!served(&serve, &of_first, "even").await, "a key that is no longer in the file");
     assert!(!served(&serve, &of_second, "odd").await, "a certificate that was replaced");

@@ -1,15 +1,16 @@
 //! TLS and mutual TLS, towards clients and towards engines.
 
 use rustls::version::{TLS12, TLS13};
+use tito_test_support::tls::{Authority, SERVER_NAME};
 
-use super::pki::{Pki, SERVER_NAME};
+use super::client;
 use crate::harness::{MockEngine, Serve, Tls, run};
 
-async fn serve(engine: &MockEngine, pki: &Pki, args: &[&str]) -> Serve {
+async fn serve(engine: &MockEngine, pki: &Authority, args: &[&str]) -> Serve {
     let files = [pki.file("cert"), pki.file("key")];
     let tls = ["--tls-cert", &files[0], "--tls-key", &files[1]];
     let mut serve = Serve::start(&[&engine.url()], &[&tls[..], args].concat()).await;
-    serve.tls = Some(pki.client(Some(pki), &[&TLS13]));
+    serve.tls = Some(client(&[pki], Some(pki), &[&TLS13]));
     serve.wait_status("/ready", 200).await;
     serve
 }
@@ -26,13 +27,13 @@ async fn answers(serve: &Serve, tls: Option<&Tls>) -> bool {
 
 #[tokio::test]
 async fn clients_speak_tls_to_a_server_that_they_trust() {
-    let (pki, stranger) = (Pki::new(), Pki::new());
+    let (pki, stranger) = (Authority::new(), Authority::new());
     let engine = MockEngine::start(&[]).await;
     let serve = serve(&engine, &pki, &[]).await;
     for versions in [&[&TLS12], &[&TLS13]] {
-        assert!(answers(&serve, Some(&pki.client(None, versions))).await);
+        assert!(answers(&serve, Some(&client(&[&pki], None, versions))).await);
     }
-    assert!(!answers(&serve, Some(&stranger.client(None, &[&TLS13]))).await, "an unknown authority");
+    assert!(!answers(&serve, Some(&client(&[&stranger], None, &[&TLS13]))).await, "an unknown authority");
     assert!(!answers(&serve, None).await, "no TLS at all");
     for stream in [false, true] {
         let reply = serve.generate("r", 4, stream).send().await;
@@ -42,19 +43,19 @@ async fn clients_speak_tls_to_a_server_that_they_trust() {
 
 #[tokio::test]
 async fn clients_prove_who_they_are_where_they_must() {
-    let (pki, stranger) = (Pki::new(), Pki::new());
+    let (pki, stranger) = (Authority::new(), Authority::new());
     let engine = MockEngine::start(&[]).await;
     let serve = serve(&engine, &pki, &["--tls-client-ca", &pki.file("ca")]).await;
     for versions in [&[&TLS12], &[&TLS13]] {
-        assert!(answers(&serve, Some(&pki.client(Some(&pki), versions))).await);
-        assert!(!answers(&serve, Some(&pki.client(None, versions))).await, "no certificate");
-        assert!(!answers(&serve, Some(&pki.client(Some(&stranger), versions))).await, "a stranger's");
+        assert!(answers(&serve, Some(&client(&[&pki], Some(&pki), versions))).await);
+        assert!(!answers(&serve, Some(&client(&[&pki], None, versions))).await, "no certificate");
+        assert!(!answers(&serve, Some(&client(&[&pki], Some(&stranger), versions))).await, "a stranger's");
     }
     serve.assert_serves("r").await;
 }
 
 /// An engine behind TLS, and the address that leads to it.
-async fn locked_engine(pki: &Pki, mutual: bool) -> (MockEngine, String) {
+async fn locked_engine(pki: &Authority, mutual: bool) -> (MockEngine, String) {
     let (certificate, key, authority) = (pki.file("cert"), pki.file("key"), pki.file("ca"));
     let mut args = vec!["--ssl-certfile", &certificate, "--ssl-keyfile", &key];
     if mutual {
@@ -67,7 +68,7 @@ async fn locked_engine(pki: &Pki, mutual: bool) -> (MockEngine, String) {
 
 #[tokio::test]
 async fn an_engine_is_reached_over_tls_when_it_is_who_it_should_be() {
-    let (pki, stranger) = (Pki::new(), Pki::new());
+    let (pki, stranger) = (Authority::new(), Authority::new());
     let (engine, url) = locked_engine(&pki, false).await;
     for name in [None, Some(SERVER_NAME)] {
         let ca = pki.file("ca");
@@ -96,10 +97,10 @@ async fn an_engine_is_reached_over_tls_when_it_is_who_it_should_be() {
 
 #[tokio::test]
 async fn an_engine_that_asks_who_we_are_is_told() {
-    let (pki, stranger) = (Pki::new(), Pki::new());
+    let (pki, stranger) = (Authority::new(), Authority::new());
     let (_engine, url) = locked_engine(&pki, true).await;
     let ca = pki.file("ca");
-    let known = |pki: &Pki| [pki.file("client-cert"), pki.file("client-key")];
+    let known = |pki: &Authority| [pki.file("client-cert"), pki.file("client-key")];
     let [certificate, key] = known(&pki);
     let args = ["--engine-ca", &ca, "--engine-cert", &certificate, "--engine-key", &key];
     let serve = Serve::ready(&[&url], &args).await;
@@ -117,7 +118,7 @@ async fn an_engine_that_asks_who_we_are_is_told() {
 
 #[tokio::test]
 async fn unusable_tls_files_end_the_start() {
-    let pki = Pki::new();
+    let pki = Authority::new();
     let (certificate, key, other) = (pki.file("cert"), pki.file("key"), pki.file("client-key"));
     let missing = pki.file("missing");
     let cases: [&[&str]; 7] = [

@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::*;
 use crate::http::{Raw, get_text, post_text};
-use crate::tls::{ALL_VERSIONS, Authority};
+use crate::tls::{ALL_VERSIONS, Authority, client};
 
 /// Answers with the method, the path, a header, the version and the body that came.
 async fn shown(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
@@ -75,7 +75,7 @@ async fn a_request_arrives_as_it_was_made_over_every_transport() {
         .unwrap();
     let (plain, _plain) = serve(None).await;
     let (secure, _secure) = serve(Some(Arc::new(server))).await;
-    let tls = authority.trusted_by(None, &[], ALL_VERSIONS);
+    let tls = client(&[&authority], None, &[], ALL_VERSIONS);
     for (address, tls) in [(plain, None), (secure, Some(&tls))] {
         for (http2, version) in [(false, "HTTP/1.1"), (true, "HTTP/2.0")] {
             let mut call = Call::post(address, "/p", &json!({ "a": 1 })).bearer("k").method("PUT");
@@ -86,7 +86,7 @@ async fn a_request_arrives_as_it_was_made_over_every_transport() {
             assert_eq!(reply.json(), json!(["PUT", "/p", "Bearer k", version, "{\"a\":1}"]));
         }
     }
-    let stranger = Authority::new().trusted_by(None, &[], ALL_VERSIONS);
+    let stranger = client(&[&Authority::new()], None, &[], ALL_VERSIONS);
     Call::get(secure, "/p").tls(&stranger).try_open().await.expect_err("an unknown authority");
 }
 
