@@ -5,6 +5,7 @@
 //! skipped.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a developer command talks on its terminal")]
 
+mod anchor;
 mod clients;
 mod conformance;
 mod docs_check;
@@ -49,6 +50,8 @@ enum Command {
     Conformance(conformance::Args),
     /// Route requests under eviction for minutes and hold every prediction of cached tokens against the engine's report.
     Drift(drift::Args),
+    /// Record what a real engine does with a trace, and fit the simulation of `tito replay` to it.
+    Anchor(anchor::Args),
     /// Drive `tito serve` over a real engine with third-party clients.
     Clients(clients::Args),
     /// Measure what a request and a decision cost beside a reference, and compare with the stored ratios.
@@ -101,6 +104,7 @@ fn run(command: &Command) -> Result<Verdict> {
         Command::DocsCheck(args) => docs_check::run(&workspace, args),
         Command::Conformance(args) => conformance::run(&workspace, args),
         Command::Drift(args) => drift::run(&workspace, args),
+        Command::Anchor(args) => anchor::run(&workspace, args),
         Command::Clients(args) => clients::run(&workspace, args),
         Command::Ratios(args) => ratios::run(&workspace, args),
         Command::Mutants(args) => mutants::run(&workspace, args),

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, anyhow};
 use serde::Serialize;
 use tito_bench::{Progress, Total};
-use tito_replay::{Error, ReplayConfig, Report, TraceRequest};
+use tito_replay::{Arrivals, Error, ReplayConfig, Report, TraceRequest};
 
 use crate::args::{PlotKind, ReplayArgs};
 use crate::process;
@@ -19,6 +19,11 @@ struct Printed<'a> {
     seed: u64,
     /// Arrivals, as a multiple of the recorded speed.
     speed: f64,
+    /// Tokens.
+    trace_block_size: u32,
+    closed_loop: bool,
+    session_affinity: bool,
+    partial_workers: u32,
     worker: Worker,
     /// One per number of workers, in the order they were asked for.
     replays: &'a [Report],
@@ -27,15 +32,20 @@ struct Printed<'a> {
 /// What each worker was. Times in seconds.
 #[derive(Serialize)]
 struct Worker {
-    block_tokens: u32,
+    block_size: u32,
     kv_tokens: u64,
     max_num_seqs: u32,
     max_num_batched_tokens: u32,
     step_time: f64,
     prefill_time_per_token: f64,
+    prefill_attention_time: f64,
     decode_time: f64,
+    decode_context_time: f64,
+    request_time: f64,
     target_limit: u32,
     event_delay: f64,
+    event_jitter: f64,
+    event_loss: f64,
 }
 
 /// Why a replay did not happen.
@@ -54,7 +64,8 @@ pub(crate) fn run(args: &ReplayArgs) -> ExitCode {
 }
 
 fn replay(args: &ReplayArgs) -> Result<(), Failure> {
-    let trace = trace::read(&args.trace, args.requests, args.block_tokens.get()).map_err(Failure::Work)?;
+    let trace =
+        trace::read(&args.trace, args.requests, args.trace_block_size.get()).map_err(Failure::Work)?;
     let progress = tito_bench::bar(args.json || args.quiet);
     let mut reports = Vec::with_capacity(args.workers.len());
     for &workers in &args.workers {
@@ -85,9 +96,15 @@ fn failure(error: Error, args: &ReplayArgs) -> Failure {
             Failure::Work(anyhow!("{path}:{}: its time or a length is out of range", index + 1))
         }
         Error::EmptyTrace => Failure::Work(anyhow!("{path}: {error}")),
-        Error::Workers | Error::NoPolicy | Error::Direct | Error::Speed | Error::Engine | Error::Blocks => {
-            Failure::Usage(error.to_string())
-        }
+        Error::Workers
+        | Error::NoPolicy
+        | Error::Direct
+        | Error::Speed
+        | Error::Engine
+        | Error::Blocks
+        | Error::TraceBlock
+        | Error::Loss
+        | Error::Partial => Failure::Usage(error.to_string()),
     }
 }
 
@@ -109,17 +126,32 @@ fn show(args: &ReplayArgs, reports: &[Report]) -> anyhow::Result<()> {
 }
 
 fn printed<'a>(args: &ReplayArgs, replays: &'a [Report]) -> Printed<'a> {
-    let ReplayConfig { engine, in_flight_max, event_delay, .. } = args.config(1);
+    let config = args.config(1);
+    let (engine, timing, events) = (config.engine, config.engine.timing, config.events);
     let worker = Worker {
-        block_tokens: engine.block_tokens,
+        block_size: engine.block_tokens,
         kv_tokens: engine.capacity_tokens,
         max_num_seqs: engine.running_max,
         max_num_batched_tokens: engine.step_tokens_max,
-        step_time: engine.timing.step.as_secs_f64(),
-        prefill_time_per_token: engine.timing.prefill_token.as_secs_f64(),
-        decode_time: engine.timing.decode_sequence.as_secs_f64(),
-        target_limit: in_flight_max,
-        event_delay: event_delay.as_secs_f64(),
+        step_time: timing.step.as_secs_f64(),
+        prefill_time_per_token: timing.prefill_token.as_secs_f64(),
+        prefill_attention_time: timing.prefill_attention.as_secs_f64(),
+        decode_time: timing.decode_sequence.as_secs_f64(),
+        decode_context_time: timing.decode_context.as_secs_f64(),
+        request_time: engine.request_time.as_secs_f64(),
+        target_limit: config.in_flight_max,
+        event_delay: events.delay.as_secs_f64(),
+        event_jitter: events.jitter.as_secs_f64(),
+        event_loss: events.loss,
     };
-    Printed { seed: args.seed, speed: args.speed, worker, replays }
+    Printed {
+        seed: args.seed,
+        speed: args.speed,
+        trace_block_size: config.trace_block_tokens,
+        closed_loop: config.arrivals == Arrivals::AfterReply,
+        session_affinity: config.session_affinity,
+        partial_workers: config.partial_workers,
+        worker,
+        replays,
+    }
 }

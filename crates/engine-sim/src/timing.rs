@@ -22,14 +22,14 @@ pub struct StepLoad {
 
 impl StepLoad {
     /// Adds a chunk of `tokens` prefill tokens after `context_tokens` of the same sequence.
-    pub(crate) fn prefill(&mut self, context_tokens: u32, tokens: u32) {
+    pub fn prefill(&mut self, context_tokens: u32, tokens: u32) {
         let (context, new) = (u64::from(context_tokens), u64::from(tokens));
         self.prefill_tokens += tokens;
         self.prefill_pairs += new * context + new * (new + 1) / 2;
     }
 
     /// Adds a sequence that decodes after `context_tokens`.
-    pub(crate) fn decode(&mut self, context_tokens: u32) {
+    pub fn decode(&mut self, context_tokens: u32) {
         self.decode_sequences += 1;
         self.decode_context_tokens += u64::from(context_tokens);
     }

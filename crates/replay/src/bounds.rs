@@ -1,9 +1,32 @@
 //! What caches that never forget would have found: the most any policy could.
 
-use std::collections::BTreeSet;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::TraceRequest;
-use crate::trace::Prompts;
+use crate::prompts::Prompts;
+
+#[expect(clippy::disallowed_types, reason = "asked for membership only, never iterated: no order can leak")]
+type Cache = std::collections::HashSet<u64, BuildHasherDefault<Identity>>;
+
+/// A hasher for keys that are hashes already.
+#[derive(Default)]
+struct Identity(u64);
+
+impl Hasher for Identity {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = word;
+    }
+}
 
 /// Share of prompt tokens found when one cache that never forgets sees the whole trace. No placement on any number of
 /// workers finds more.
@@ -12,7 +35,8 @@ pub(crate) fn one_cache(trace: &[TraceRequest], prompts: &Prompts, block_tokens:
     placed(trace, prompts, &everywhere, 1, block_tokens)
 }
 
-/// The same with one such cache per worker, and requests placed as they were. Those placed nowhere find nothing.
+/// The same with one such cache per worker, and requests placed as they were. Those placed nowhere find nothing. An output
+/// counts as there for whatever arrives after its request.
 pub(crate) fn placed(
     trace: &[TraceRequest],
     prompts: &Prompts,
@@ -20,7 +44,7 @@ pub(crate) fn placed(
     workers: u32,
     block_tokens: u32,
 ) -> f64 {
-    let mut caches = vec![BTreeSet::new(); workers as usize];
+    let mut caches = vec![Cache::default(); workers as usize];
     let (mut found, mut asked) = (0, 0);
     for &index in &prompts.order {
         let (request, chain) = (&trace[index as usize], &prompts.chains[index as usize]);
@@ -31,7 +55,7 @@ pub(crate) fn placed(
         let most = ((request.input_length - 1) / block_tokens) as usize;
         let blocks = chain.iter().take(most).take_while(|block| cache.contains(*block)).count();
         found += blocks as u64 * u64::from(block_tokens);
-        cache.extend(chain.iter().copied());
+        cache.extend(chain.iter().chain(&prompts.outputs[index as usize]).copied());
     }
     found as f64 / asked.max(1) as f64
 }

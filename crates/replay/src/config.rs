@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-use tito_engine_sim::{SimConfig, Timing};
+use tito_engine_sim::{SimConfig, StepLoad, Timing};
 use tito_policy::{BoardConfig, PolicyKind};
 
-use crate::TraceRequest;
+use crate::{EventPath, TraceRequest};
 
 /// Most workers of one replay.
 const WORKERS_MAX: u32 = 4096;
 /// Most KV blocks of all workers together; each costs memory from the start.
 const FLEET_BLOCKS_MAX: u64 = 1 << 24;
+/// Tokens that one id of Mooncake's traces stands for.
+pub(crate) const MOONCAKE_BLOCK_TOKENS: u32 = 512;
 /// Longest replay in virtual time (seconds).
 const SECONDS_MAX: f64 = 365.0 * 86_400.0;
 /// Longest prompt or output of a request (tokens).
@@ -31,18 +33,37 @@ pub struct ReplayConfig {
     pub in_flight_max: u32,
     /// How much faster than recorded requests arrive; 1 is as recorded.
     pub speed: f64,
-    /// From the end of an engine's step until the index knows its block events.
-    pub event_delay: Duration,
+    /// When the turns of a conversation arrive.
+    pub arrivals: Arrivals,
+    /// Tokens that one id of the trace stands for; at least 1.
+    pub trace_block_tokens: u32,
+    /// How block events reach the index.
+    pub events: EventPath,
+    /// Whether requests carry their `session_id` to the router, which then keeps sessions together.
+    pub session_affinity: bool,
+    /// Workers, the first ones, whose index is partial from the start: their events count, and the router does not
+    /// take them for all that the workers hold.
+    pub partial_workers: u32,
     /// Bound of the index (bytes).
     pub index_bytes_max: usize,
     /// Decides block identities and, through the board, every random choice.
     pub seed: u64,
 }
 
+/// When the turns of a conversation arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrivals {
+    /// All when they were recorded: an open loop.
+    Recorded,
+    /// First turns when they were recorded; each further one when the reply before it has come and its user has thought:
+    /// a closed loop per conversation.
+    AfterReply,
+}
+
 /// A simulated engine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EngineProfile {
-    /// Tokens per KV block; at least 1. That of the trace's ids.
+    /// Tokens per KV block; at least 1.
     pub block_tokens: u32,
     /// KV room in tokens.
     pub capacity_tokens: u64,
@@ -52,6 +73,8 @@ pub struct EngineProfile {
     pub step_tokens_max: u32,
     /// How long steps take.
     pub timing: Timing,
+    /// From the router's choice until the engine can schedule the request, and the way of its tokens back.
+    pub request_time: Duration,
 }
 
 /// Why nothing was replayed.
@@ -78,6 +101,15 @@ pub enum Error {
     /// Nothing fits the engine.
     #[error("an engine needs at least two blocks")]
     Engine,
+    /// Ids of the trace stand for nothing.
+    #[error("an id of the trace must stand for at least one token")]
+    TraceBlock,
+    /// The loss of events is no probability.
+    #[error("the share of lost events must be 0 to 1")]
+    Loss,
+    /// More partial workers than workers.
+    #[error("more workers are partial than there are")]
+    Partial,
     /// The engines do not fit into memory.
     #[error("all workers together must have at most {FLEET_BLOCKS_MAX} KV blocks")]
     Blocks,
@@ -85,9 +117,9 @@ pub enum Error {
 
 impl EngineProfile {
     /// A 70B model on eight 80-GB accelerators, roughly: 10,000 prompt tokens a second, room for a million tokens,
-    /// 20 ms per decode step and a little more per sequence. Blocks of 512 tokens, as in Mooncake's traces.
+    /// 20 ms per decode step and a little more per sequence. Blocks of 16 tokens, vLLM's default.
     pub const STANDARD: Self = Self {
-        block_tokens: 512,
+        block_tokens: 16,
         capacity_tokens: 1_000_000,
         running_max: 256,
         step_tokens_max: 8192,
@@ -98,7 +130,23 @@ impl EngineProfile {
             speed: 1.0,
             ..Timing::INSTANT
         },
+        request_time: Duration::ZERO,
     };
+
+    /// How long it has taken to answer when it has nothing else to do and `cached_tokens` of the prompt in its cache.
+    pub(crate) fn alone(&self, input_length: u32, output_tokens: u32, cached_tokens: u32) -> Duration {
+        let cached = cached_tokens.min(input_length - 1);
+        let mut prefill = StepLoad::default();
+        prefill.prefill(cached, input_length - cached);
+        let mut decode = StepLoad::default();
+        // The cost is linear in the context: each step costs what the one in the middle does.
+        decode.decode(input_length + output_tokens / 2);
+        let more_chunks = (input_length - cached - 1) / self.step_tokens_max.max(1);
+        self.request_time
+            + self.timing.step_length(&prefill)
+            + self.timing.step_length(&StepLoad::default()) * more_chunks
+            + self.timing.step_length(&decode) * (output_tokens - 1)
+    }
 
     pub(crate) fn sim_config(&self) -> SimConfig {
         SimConfig {
@@ -124,7 +172,11 @@ impl ReplayConfig {
             engine: EngineProfile::STANDARD,
             in_flight_max: 4 * EngineProfile::STANDARD.running_max,
             speed: 1.0,
-            event_delay: Duration::from_millis(5),
+            arrivals: Arrivals::Recorded,
+            trace_block_tokens: MOONCAKE_BLOCK_TOKENS,
+            events: EventPath { delay: Duration::from_millis(5), jitter: Duration::ZERO, loss: 0.0 },
+            session_affinity: false,
+            partial_workers: 0,
             index_bytes_max: 1 << 30,
             seed,
         }
@@ -153,11 +205,21 @@ impl ReplayConfig {
         if blocks > FLEET_BLOCKS_MAX / u64::from(self.workers) {
             return Err(Error::Blocks);
         }
+        if self.trace_block_tokens == 0 {
+            return Err(Error::TraceBlock);
+        }
+        if !(0.0..=1.0).contains(&self.events.loss) {
+            return Err(Error::Loss);
+        }
+        if self.partial_workers > self.workers {
+            return Err(Error::Partial);
+        }
         let seconds = SECONDS_MAX * self.speed.min(1.0);
         let fine = |request: &TraceRequest| {
             (0.0..seconds).contains(&(request.timestamp / 1000.0))
                 && (1..=TOKENS_MAX).contains(&request.input_length)
                 && request.output_length <= TOKENS_MAX
+                && request.delay.is_none_or(|delay| (0.0..seconds).contains(&(delay / 1000.0)))
         };
         match trace.iter().position(|request| !fine(request)) {
             Some(index) => Err(Error::Request(index)),

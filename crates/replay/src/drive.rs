@@ -5,17 +5,22 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tito_engine_sim::{Model, ModelConfig};
+use tito_engine_sim::{Model, ModelConfig, hash_bytes};
 use tito_policy::{
     Board, BoardConfig, Group, Overlap, PolicyKind, Prefix, Query, Refusal, Slot, SlotSpec, Ticket,
 };
 use tito_types::WorkerId;
 
-use crate::bounds::{one_cache, placed};
+use crate::content::Content;
+use crate::prompts::Prompts;
+use crate::random::Random;
 use crate::residency::Residency;
-use crate::trace::Prompts;
 use crate::worker::Worker;
-use crate::{Balance, BestHitRates, PolicyReport, ReplayConfig, Spread, TraceRequest};
+use crate::{Arrivals, ReplayConfig, TraceRequest};
+
+mod outcome;
+
+pub use outcome::Served;
 
 /// Requests between two reports of progress.
 const PROGRESS_EVERY: u64 = 64;
@@ -27,6 +32,8 @@ enum Event {
     StepOver(u32),
     /// The index hears of a worker's oldest step that it does not know.
     News(u32),
+    /// A worker can schedule a request that was sent to it.
+    Reached { worker: u32, request: u32 },
     /// The request at this place of the order arrives.
     Arrival(u32),
 }
@@ -38,6 +45,7 @@ struct Record {
     worker: Option<u32>,
     cached_tokens: u32,
     known_tokens: u32,
+    arrived: Duration,
     started: Option<Duration>,
     first_token: Option<Duration>,
     ended: Option<Duration>,
@@ -58,7 +66,9 @@ pub(crate) struct Drive<'a> {
     waiting: VecDeque<u32>,
     queued: u64,
     over: u64,
+    lost_batches: u64,
     overlaps: Vec<Overlap>,
+    random: Random,
 }
 
 impl<'a> Drive<'a> {
@@ -78,10 +88,10 @@ impl<'a> Drive<'a> {
             continuations_max: config.in_flight_max.max(1),
         };
         let slots: Vec<Slot> = (0..config.workers).map(|worker| board.add(spec(worker))).collect();
-        for &slot in &slots {
+        for &slot in &slots[config.partial_workers as usize..] {
             board.set_known(slot, true);
         }
-        // Outputs are told, so the model decides nothing.
+        // Outputs are scripted, so the model decides nothing.
         let model = Arc::new(Model::new(ModelConfig {
             seed: config.seed,
             vocabulary_rows: 2,
@@ -103,44 +113,58 @@ impl<'a> Drive<'a> {
             waiting: VecDeque::new(),
             queued: 0,
             over: 0,
+            lost_batches: 0,
             overlaps: Vec::new(),
+            random: Random::new(config.seed),
         }
     }
 
-    pub(crate) fn run(mut self, progress: &mut dyn FnMut(u64)) -> PolicyReport {
-        self.schedule_arrival(0);
+    /// Runs everything to its end, and returns when that is.
+    pub(crate) fn run(&mut self, progress: &mut dyn FnMut(u64)) -> Duration {
+        self.schedule_recorded(0);
         let mut now = Duration::ZERO;
-        let mut told = 0;
+        let mut reported = 0;
         while let Some(Reverse((at, event))) = self.agenda.pop() {
             now = at;
             match event {
-                Event::Arrival(place) => {
-                    self.schedule_arrival(place + 1);
-                    let request = self.prompts.order[place as usize];
-                    // Nobody overtakes those who wait.
-                    if !self.waiting.is_empty() || !self.dispatch(request, now) {
-                        self.waiting.push_back(request);
-                        self.queued += 1;
-                    }
-                }
+                Event::Arrival(place) => self.arrive(place, now),
+                Event::Reached { worker, request } => self.reach(worker, request, now),
                 Event::StepOver(worker) => self.step_over(worker, now),
-                Event::News(worker) => {
-                    let news = self.workers[worker as usize].news.pop_front().unwrap_or_default();
-                    self.residency.apply(worker, &news);
-                }
+                Event::News(worker) => self.hear(worker),
             }
-            if self.over >= told + PROGRESS_EVERY {
-                told = self.over;
-                progress(told);
+            if self.over >= reported + PROGRESS_EVERY {
+                reported = self.over;
+                progress(reported);
             }
         }
-        self.report(now)
+        now
     }
 
-    fn schedule_arrival(&mut self, place: u32) {
+    /// Schedules the next arrival that does not wait for a reply, from this place of the order on.
+    fn schedule_recorded(&mut self, from: u32) {
+        let waits = |&&request: &&u32| {
+            self.config.arrivals == Arrivals::AfterReply
+                && self.prompts.turns.previous[request as usize].is_some()
+        };
+        let skipped = self.prompts.order[from as usize..].iter().take_while(waits).count() as u32;
+        let place = from + skipped;
         if let Some(&request) = self.prompts.order.get(place as usize) {
             let at = self.prompts.arrivals[request as usize];
             self.agenda.push(Reverse((at, Event::Arrival(place))));
+        }
+    }
+
+    fn arrive(&mut self, place: u32, now: Duration) {
+        let request = self.prompts.order[place as usize];
+        let follows = self.prompts.turns.previous[request as usize].is_some();
+        if self.config.arrivals == Arrivals::Recorded || !follows {
+            self.schedule_recorded(place + 1);
+        }
+        self.records[request as usize].arrived = now;
+        // Nobody overtakes those who wait.
+        if !self.waiting.is_empty() || !self.dispatch(request, now) {
+            self.waiting.push_back(request);
+            self.queued += 1;
         }
     }
 
@@ -158,13 +182,14 @@ impl<'a> Drive<'a> {
                 storage_tokens: 0,
             });
         });
+        let session = request.session_id.as_ref().filter(|_| self.config.session_affinity);
         let query = Query {
             groups: &[Group(0)],
             prompt_tokens: request.input_length,
             continuations: 1,
             overlaps: &self.overlaps,
             prefix: Some(&prefix),
-            session: None,
+            session: session.map(|name| hash_bytes(name.as_bytes())),
             pin: None,
             exclude: &[],
         };
@@ -179,15 +204,24 @@ impl<'a> Drive<'a> {
         let worker = worker.expect("the board knows the slots it was given") as u32;
         let record = &mut self.records[index as usize];
         record.known_tokens = choice.overlap_tokens;
-        if self.workers[worker as usize].submit(request, index) {
-            record.ticket = Some(choice.ticket);
-            record.worker = Some(worker);
+        record.ticket = Some(choice.ticket);
+        let at = now + self.config.engine.request_time;
+        self.agenda.push(Reverse((at, Event::Reached { worker, request: index })));
+        true
+    }
+
+    /// A request is at its worker, which can take it or never will.
+    fn reach(&mut self, worker: u32, index: u32, now: Duration) {
+        let Self { trace, prompts, config, .. } = *self;
+        let content = Content { trace, turns: &prompts.turns, block_tokens: config.trace_block_tokens };
+        let input_length = trace[index as usize].input_length;
+        if self.workers[worker as usize].submit(content.tokens(index), input_length, index) {
+            self.records[index as usize].worker = Some(worker);
             self.begin(worker, now);
         } else {
-            self.board.end(choice.ticket);
-            self.over += 1;
+            self.end(index, now);
+            self.dispatch_waiting(now);
         }
-        true
     }
 
     /// Lets a worker go on, if it can.
@@ -204,11 +238,15 @@ impl<'a> Drive<'a> {
 
     fn step_over(&mut self, worker: u32, now: Duration) {
         let engine = &mut self.workers[worker as usize];
-        if engine.end() {
-            self.agenda.push(Reverse((now + self.config.event_delay, Event::News(worker))));
+        if let Some(events) = engine.end() {
+            match engine.feed.send(events, now, &self.config.events, &mut self.random) {
+                Some(at) => self.agenda.push(Reverse((at, Event::News(worker)))),
+                None => self.lost_batches += 1,
+            }
         }
+        let outputs = std::mem::take(&mut engine.step.outputs);
         let mut ended = false;
-        for output in &engine.step.outputs {
+        for output in &outputs {
             let record = &mut self.records[output.request.0 as usize];
             let Some(ticket) = record.ticket else { continue };
             if record.first_token.is_none() {
@@ -218,57 +256,47 @@ impl<'a> Drive<'a> {
             self.board.grow(ticket, output.tokens.len() as u32);
             if output.finish.is_some() {
                 record.ended = Some(now);
-                self.board.end(ticket);
-                self.over += 1;
+                self.end(output.request.0 as u32, now);
                 ended = true;
             }
         }
-        while ended && let Some(&request) = self.waiting.front() {
+        self.workers[worker as usize].step.outputs = outputs;
+        if ended {
+            self.dispatch_waiting(now);
+        }
+        self.begin(worker, now);
+    }
+
+    /// A request is over, answered or not: its place is free, and its user thinks.
+    fn end(&mut self, index: u32, now: Duration) {
+        if let Some(ticket) = self.records[index as usize].ticket.take() {
+            self.board.end(ticket);
+        }
+        self.over += 1;
+        let next = self.prompts.turns.next[index as usize];
+        if let Some(next) = next.filter(|_| self.config.arrivals == Arrivals::AfterReply) {
+            let at = now + self.prompts.thinking[next as usize];
+            let place = self.prompts.places[next as usize];
+            self.agenda.push(Reverse((at, Event::Arrival(place))));
+        }
+    }
+
+    fn dispatch_waiting(&mut self, now: Duration) {
+        while let Some(&request) = self.waiting.front() {
             if !self.dispatch(request, now) {
                 break;
             }
             self.waiting.pop_front();
         }
-        self.begin(worker, now);
     }
 
-    fn report(self, end: Duration) -> PolicyReport {
-        let Self { trace, prompts, config, .. } = self;
-        let since = |time: fn(&Record) -> Option<Duration>| -> Vec<f64> {
-            let pairs = self.records.iter().zip(&prompts.arrivals);
-            pairs
-                .filter_map(|(record, arrival)| Some(time(record)?.saturating_sub(*arrival).as_secs_f64()))
-                .collect()
-        };
-        let completed = self.records.iter().filter(|record| record.ended.is_some()).count() as u64;
-        let prompt_tokens: u64 = trace.iter().map(|request| u64::from(request.input_length)).sum();
-        let share = |tokens: fn(&Record) -> u32| {
-            self.records.iter().map(|record| u64::from(tokens(record))).sum::<u64>() as f64
-                / prompt_tokens.max(1) as f64
-        };
-        let places: Vec<Option<u32>> = self.records.iter().map(|record| record.worker).collect();
-        let block_tokens = config.engine.block_tokens;
-        let (ttft, ttft_quantiles) = Spread::of(since(|record| record.first_token));
-        let requests: Vec<u64> = self.workers.iter().map(|worker| worker.requests).collect();
-        let prefill_tokens = self.workers.iter().map(|worker| worker.prefill_tokens).collect();
-        PolicyReport {
-            policy: self.policy.word(),
-            completed,
-            rejected: trace.len() as u64 - completed,
-            hit_rate: share(|record| record.cached_tokens),
-            known_hit_rate: share(|record| record.known_tokens),
-            best: BestHitRates {
-                one_cache: one_cache(trace, prompts, block_tokens),
-                fleet: placed(trace, prompts, &places, config.workers, block_tokens),
-            },
-            wait: Spread::of(since(|record| record.started)).0,
-            queued: self.queued,
-            ttft,
-            ttft_quantiles,
-            e2e: Spread::of(since(|record| record.ended)).0,
-            balance: Balance::of(prefill_tokens, &requests),
-            preemptions: self.workers.iter().map(|worker| worker.simulation.stats().preemptions).sum(),
-            seconds: end.as_secs_f64(),
+    /// The index hears of a step, or that it missed one.
+    fn hear(&mut self, worker: u32) {
+        let Some(batch) = self.workers[worker as usize].feed.receive() else { return };
+        if batch.after_gap {
+            self.residency.forget(worker);
+            self.board.set_known(self.slots[worker as usize], false);
         }
+        self.residency.apply(worker, &batch.events);
     }
 }

@@ -6,21 +6,29 @@
 
 mod bounds;
 mod config;
+mod content;
 mod drive;
+mod feed;
 mod plot;
+mod prompts;
+mod random;
 mod report;
 mod residency;
 mod trace;
+mod turns;
 mod worker;
 
-pub use config::{EngineProfile, Error, ReplayConfig};
+pub use config::{Arrivals, EngineProfile, Error, ReplayConfig};
+pub use drive::Served;
+pub use feed::EventPath;
 pub use plot::{html, svg};
-pub use report::{Balance, BestHitRates, PolicyReport, Report, Spread};
+pub use report::{Balance, BestHitRates, PolicyReport, Report, Spread, TurnShares};
+pub use tito_engine_sim::Timing;
 pub use trace::TraceRequest;
 
 use bounds::one_cache;
 use drive::Drive;
-use trace::Prompts;
+use prompts::Prompts;
 
 /// Replays the trace once per policy. `progress` is told how many requests of how many are over, now and then and at
 /// the end; all policies together are the whole.
@@ -31,12 +39,14 @@ pub fn run(
 ) -> Result<Report, Error> {
     config.check(trace)?;
     let prompts = Prompts::new(trace, config);
+    let best = one_cache(trace, &prompts, config.engine.block_tokens);
     let total = (trace.len() * config.policies.len()) as u64;
     let mut policies = Vec::with_capacity(config.policies.len());
     for (index, &policy) in config.policies.iter().enumerate() {
         let before = (index * trace.len()) as u64;
-        let drive = Drive::new(trace, &prompts, config, policy);
-        policies.push(drive.run(&mut |done| progress(before + done, total)));
+        let mut drive = Drive::new(trace, &prompts, config, policy);
+        let end = drive.run(&mut |done| progress(before + done, total));
+        policies.push(drive.report(end, best));
     }
     progress(total, total);
     Ok(Report {
@@ -45,9 +55,19 @@ pub fn run(
         prompt_tokens: trace.iter().map(|request| u64::from(request.input_length)).sum(),
         output_tokens: trace.iter().map(|request| u64::from(request.output_length)).sum(),
         seconds: prompts.seconds(),
-        one_cache_hit_rate: one_cache(trace, &prompts, config.engine.block_tokens),
+        turns: TurnShares::of(&prompts),
+        one_cache_hit_rate: best,
         policies,
     })
+}
+
+/// Replays the trace under the first policy of the configuration. What became of each request, in the order of the trace.
+pub fn serve(trace: &[TraceRequest], config: &ReplayConfig) -> Result<Vec<Served>, Error> {
+    config.check(trace)?;
+    let prompts = Prompts::new(trace, config);
+    let mut drive = Drive::new(trace, &prompts, config, config.policies[0]);
+    drive.run(&mut |_| ());
+    Ok(drive.served())
 }
 
 #[cfg(test)]

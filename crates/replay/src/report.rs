@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::prompts::Prompts;
+
 /// A trace under several policies.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
@@ -13,12 +15,25 @@ pub struct Report {
     pub prompt_tokens: u64,
     /// Tokens they generate.
     pub output_tokens: u64,
-    /// From the first arrival to the last, as replayed.
+    /// From the first arrival to the last, as recorded, at the speed of the replay.
     pub seconds: f64,
+    /// How far the trace says what was answered.
+    pub turns: TurnShares,
     /// Share of prompt tokens that one cache which never forgets finds: the most that is possible.
     pub one_cache_hit_rate: f64,
     /// One entry per policy.
     pub policies: Vec<PolicyReport>,
+}
+
+/// Shares of the requests, by what is known of the turn before and after.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct TurnShares {
+    /// The next turn of another request.
+    pub next: f64,
+    /// The output has a name that later prompts can have: the trace's own, or by the turn that extends it.
+    pub named: f64,
+    /// Another turn could have been the one before, or has the one before for its own: which is the trace does not say.
+    pub ambiguous: f64,
 }
 
 /// A trace under one policy. Times are seconds of virtual time.
@@ -50,6 +65,8 @@ pub struct PolicyReport {
     pub balance: Balance,
     /// Sequences that lost their blocks and were computed again.
     pub preemptions: u64,
+    /// Steps whose block events were lost on the way to the index.
+    pub lost_batches: u64,
     /// From the first arrival to the last token.
     pub seconds: f64,
 }
@@ -87,6 +104,17 @@ pub struct Balance {
     pub requests: f64,
     /// Prompt tokens computed by each worker.
     pub prefill_tokens: Vec<u64>,
+}
+
+impl TurnShares {
+    pub(crate) fn of(prompts: &Prompts) -> Self {
+        let share = |count: usize| count as f64 / prompts.order.len().max(1) as f64;
+        Self {
+            next: share(prompts.turns.previous.iter().flatten().count()),
+            named: share(prompts.named as usize),
+            ambiguous: share(prompts.turns.ambiguous.iter().filter(|ambiguous| **ambiguous).count()),
+        }
+    }
 }
 
 impl Spread {

@@ -7,7 +7,7 @@ use tito_kv_index::{Hasher, Holder, Index, IndexConfig, Table};
 use tito_types::{EngineHash, KvEvent, StoredBlocks, Tier};
 
 use crate::ReplayConfig;
-use crate::trace::hasher;
+use crate::prompts::hasher;
 
 /// The index and one table per worker.
 pub(crate) struct Residency {
@@ -36,6 +36,11 @@ impl Residency {
         for (holder, _) in table.holders() {
             self.lanes.insert(holder, worker);
         }
+    }
+
+    /// Drops all that is known of a worker. Later events count again.
+    pub(crate) fn forget(&mut self, worker: u32) {
+        self.tables[worker as usize].reset(&self.index);
     }
 
     /// Workers that hold leading blocks, and how many.

@@ -8,13 +8,20 @@ use super::*;
 const BLOCK_TOKENS: u32 = 16;
 
 fn request(timestamp: f64, input_length: u32, output_length: u32, hash_ids: &[u64]) -> TraceRequest {
-    TraceRequest { timestamp, input_length, output_length, hash_ids: hash_ids.to_vec() }
+    TraceRequest {
+        timestamp,
+        input_length,
+        output_length,
+        hash_ids: hash_ids.to_vec(),
+        ..TraceRequest::default()
+    }
 }
 
 fn config(workers: u32, policies: &[PolicyKind]) -> ReplayConfig {
     let mut config = ReplayConfig::new(workers, 3);
     config.policies = policies.to_vec();
     config.engine.block_tokens = BLOCK_TOKENS;
+    config.trace_block_tokens = BLOCK_TOKENS;
     config.engine.capacity_tokens = 16_000;
     config.engine.step_tokens_max = 512;
     config.engine.running_max = 16;
@@ -164,6 +171,15 @@ fn what_cannot_be_replayed_is_refused_before_anything_runs() {
     for bad in [request(-1.0, 10, 1, &[1]), request(f64::NAN, 10, 1, &[1]), request(1e300, 10, 1, &[1])] {
         refused(&[trace[0].clone(), bad], |_| (), Error::Request(1));
     }
+    refused(&trace, |config| config.trace_block_tokens = 0, Error::TraceBlock);
+    refused(&trace, |config| config.partial_workers = 3, Error::Partial);
+    for loss in [-0.1, 1.1, f64::NAN] {
+        refused(&trace, |config| config.events.loss = loss, Error::Loss);
+    }
+    for delay in [-1.0, f64::NAN, 1e300] {
+        let late = TraceRequest { delay: Some(delay), ..trace[0].clone() };
+        refused(&[late], |_| (), Error::Request(0));
+    }
     refused(&[request(0.0, 0, 1, &[])], |_| (), Error::Request(0));
     refused(&[request(0.0, u32::MAX, 1, &[])], |_| (), Error::Request(0));
     refused(&[request(0.0, 1, u32::MAX, &[])], |_| (), Error::Request(0));
@@ -177,21 +193,183 @@ fn a_line_of_a_mooncake_trace_is_read() {
 }
 
 #[test]
-fn prompts_are_equal_as_far_as_their_ids_are() {
-    let tokens = |length, ids: &[u64], index| trace::tokens(&request(0.0, length, 1, ids), index, 4);
-    let (a, b) = (tokens(12, &[1, 2, 3], 0), tokens(10, &[1, 2, 4], 1));
-    assert_eq!((a.len(), b.len()), (12, 10));
-    assert_eq!(a[..8], b[..8]);
-    assert_ne!(a[8..10], b[8..10]);
-    // Beyond the ids every request is alone.
-    assert_ne!(tokens(12, &[1], 0)[4..], tokens(12, &[1], 1)[4..]);
-}
-
-#[test]
 fn an_engine_as_fast_as_possible_ends_everything_at_once() {
     let mut config = config(1, &[PolicyKind::Kv]);
     config.engine.timing = tito_engine_sim::Timing::INSTANT;
-    config.event_delay = Duration::ZERO;
+    config.events.delay = Duration::ZERO;
     let report = run(&conversations(3, 3), &config, &mut silent).unwrap();
     assert!(report.policies[0].e2e.max.abs() < 1e-9);
+}
+
+/// Conversations whose turns repeat prompt and answer of the turn before: all blocks of an answer can be found.
+fn answered(count: u64, turns: u64) -> Vec<TraceRequest> {
+    let turn = |turn: u64, conversation: u64| {
+        let blocks = 6 * turn + 4;
+        let ids: Vec<u64> =
+            (0..=blocks).map(|block| if block == 0 { 0 } else { conversation * 1000 + block }).collect();
+        // Four of the six blocks between two prompts are the answer.
+        request(turn as f64 * 4000.0 + conversation as f64, blocks as u32 * BLOCK_TOKENS + 5, 64, &ids)
+    };
+    (0..turns).flat_map(|at| (1..=count).map(move |conversation| turn(at, conversation))).collect()
+}
+
+#[test]
+fn a_next_turn_finds_the_answer_before_it_and_the_shares_say_how_many_do() {
+    let trace = answered(5, 3);
+    let report = run(&trace, &config(1, &[PolicyKind::Kv]), &mut silent).unwrap();
+    let shares = report.turns;
+    assert!((shares.next - 10.0 / 15.0).abs() < 1e-9 && (shares.named - shares.next).abs() < 1e-9);
+    assert!(shares.ambiguous.abs() < 1e-9);
+    // First turns share a block; later ones find 4 or 10 blocks of a prompt and 4 of an answer, of which the last token is
+    // never computed: 69 + 64 - 1 tokens are 8 blocks.
+    let prompts = [4, 10, 16].map(|blocks| 5 * (blocks * 16 + 5)).iter().sum::<u32>();
+    let found = 16 * (4 + 5 * (8 + 14));
+    let expected = f64::from(found) / f64::from(prompts);
+    assert!((report.policies[0].hit_rate - expected).abs() < 1e-9, "{}", report.policies[0].hit_rate);
+    assert!((report.one_cache_hit_rate - expected).abs() < 1e-9);
+    // Without the next turn's ids the answer is nobody's.
+    let mut unnamed = trace;
+    for request in &mut unnamed {
+        request.session_id = Some(request.timestamp.to_string());
+    }
+    let unnamed = run(&unnamed, &config(1, &[PolicyKind::Kv]), &mut silent).unwrap();
+    assert!(unnamed.turns.named.abs() < 1e-9);
+    assert!(unnamed.policies[0].hit_rate < expected - 0.2);
+}
+
+#[test]
+fn blocks_of_the_engine_are_cut_from_those_of_the_trace() {
+    let trace = conversations(4, 3);
+    let mut config = config(1, &[PolicyKind::Kv]);
+    let whole = run(&trace, &config, &mut silent).unwrap().policies[0].hit_rate;
+    config.engine.block_tokens = 4;
+    let cut = run(&trace, &config, &mut silent).unwrap().policies[0].hit_rate;
+    // Nothing but full blocks of the trace is shared, and smaller ones find a little more of the answers at most.
+    assert!((whole..whole + 0.03).contains(&cut), "{whole} {cut}");
+    config.engine.block_tokens = 64;
+    let coarse = run(&trace, &config, &mut silent).unwrap().policies[0].hit_rate;
+    assert!(coarse < whole - 0.05, "{whole} {coarse}");
+}
+
+#[test]
+fn in_a_closed_loop_a_turn_comes_when_its_user_has_read_the_answer() {
+    let mut trace = answered(1, 3);
+    for request in &mut trace[1..] {
+        request.session_id = Some("a".to_owned());
+        request.delay = Some(1500.0);
+    }
+    trace[0].session_id = Some("a".to_owned());
+    let config = ReplayConfig { arrivals: Arrivals::AfterReply, speed: 2.0, ..config(1, &[PolicyKind::Kv]) };
+    let served = serve(&trace, &config).unwrap();
+    assert_eq!(served[0].arrived, Duration::ZERO);
+    for pair in served.windows(2) {
+        assert_eq!(pair[1].arrived, pair[0].ended.unwrap() + Duration::from_millis(750));
+    }
+}
+
+#[test]
+fn without_a_delay_users_think_for_what_an_idle_worker_leaves_of_the_recorded_time() {
+    let mut trace = answered(1, 3);
+    for request in &mut trace {
+        request.session_id = Some("a".to_owned());
+    }
+    let recorded = config(1, &[PolicyKind::Kv]);
+    let open = serve(&trace, &recorded).unwrap();
+    let closed = serve(&trace, &ReplayConfig { arrivals: Arrivals::AfterReply, ..recorded.clone() }).unwrap();
+    // Nothing else runs, so replies come when they are taken to have come, but for cached blocks that are cut.
+    for (open, closed) in open.iter().zip(&closed) {
+        let apart = open.arrived.abs_diff(closed.arrived);
+        assert!(apart < Duration::from_millis(10), "{open:?} {closed:?}");
+    }
+    // When turns are recorded faster than answers come, users do not think.
+    let mut slow = ReplayConfig { arrivals: Arrivals::AfterReply, speed: 100.0, ..recorded };
+    slow.policies = vec![PolicyKind::RoundRobin];
+    let late = serve(&trace, &slow).unwrap();
+    assert!(late.windows(2).all(|pair| pair[1].arrived >= pair[0].ended.unwrap()));
+}
+
+#[test]
+fn a_rejected_turn_does_not_end_its_conversation() {
+    let mut trace = vec![request(0.0, 20_000, 1, &[1]), request(10.0, 10, 1, &[2])];
+    for request in &mut trace {
+        request.session_id = Some("a".to_owned());
+    }
+    let config = ReplayConfig { arrivals: Arrivals::AfterReply, ..config(1, &[PolicyKind::Kv]) };
+    let report = run(&trace, &config, &mut silent).unwrap();
+    assert_eq!((report.policies[0].completed, report.policies[0].rejected), (1, 1));
+}
+
+#[test]
+fn a_request_is_at_its_worker_after_the_request_time() {
+    let trace = [request(0.0, 32, 4, &[1, 2])];
+    let mut config = config(1, &[PolicyKind::Kv]);
+    let near = serve(&trace, &config).unwrap()[0];
+    config.engine.request_time = Duration::from_millis(30);
+    let far = serve(&trace, &config).unwrap()[0];
+    for (near, far) in [(near.first_token, far.first_token), (near.ended, far.ended)] {
+        assert_eq!(near.unwrap() + Duration::from_millis(30), far.unwrap());
+    }
+}
+
+#[test]
+fn lost_events_make_a_worker_partial_and_cost_what_was_known() {
+    let trace = conversations(40, 5);
+    let whole = &run(&trace, &config(4, &[PolicyKind::Kv]), &mut silent).unwrap().policies[0];
+    let mut lossy = config(4, &[PolicyKind::Kv]);
+    lossy.events.loss = 0.05;
+    let lossy = &run(&trace, &lossy, &mut silent).unwrap().policies[0];
+    assert_eq!(whole.lost_batches, 0);
+    assert!(lossy.lost_batches > 10, "{lossy:?}");
+    assert!(lossy.known_hit_rate < whole.known_hit_rate - 0.05, "{lossy:?}");
+    assert_eq!(lossy.completed, whole.completed);
+    let mut deaf = config(4, &[PolicyKind::Kv]);
+    deaf.events.loss = 1.0;
+    let deaf = &run(&trace, &deaf, &mut silent).unwrap().policies[0];
+    // What was just sent is expected where it went, for a while.
+    assert!(deaf.known_hit_rate < lossy.known_hit_rate, "{deaf:?}");
+}
+
+#[test]
+fn late_events_are_known_late() {
+    let trace = conversations(20, 4);
+    let mut config = config(2, &[PolicyKind::Kv]);
+    let prompt = &run(&trace, &config, &mut silent).unwrap().policies[0];
+    config.events.delay = Duration::from_secs(3600);
+    // So that nothing but events says what a worker holds.
+    config.board.predicted_max = 0;
+    let late = &run(&trace, &config, &mut silent).unwrap().policies[0];
+    assert!(late.known_hit_rate.abs() < 1e-9 && prompt.known_hit_rate > 0.5, "{late:?}");
+    config.events = EventPath { delay: Duration::ZERO, jitter: Duration::from_secs(3), loss: 0.0 };
+    let uneven = &run(&trace, &config, &mut silent).unwrap().policies[0];
+    assert!((late.known_hit_rate..prompt.known_hit_rate).contains(&uneven.known_hit_rate), "{uneven:?}");
+}
+
+#[test]
+fn sessions_find_their_worker_where_the_index_does_not_say_what_it_holds() {
+    // Not a multiple of the workers: no conversation meets its worker again by mere counting.
+    let mut trace = conversations(13, 5);
+    for (index, request) in trace.iter_mut().enumerate() {
+        request.session_id = Some((index % 13).to_string());
+    }
+    let mut blind = config(4, &[PolicyKind::RoundRobin]);
+    blind.events.loss = 1.0;
+    blind.partial_workers = 4;
+    let apart = run(&trace, &blind, &mut silent).unwrap().policies[0].hit_rate;
+    blind.session_affinity = true;
+    let together = run(&trace, &blind, &mut silent).unwrap().policies[0].hit_rate;
+    assert!(together > apart + 0.2, "{apart} {together}");
+}
+
+#[test]
+fn members_beyond_mooncakes_are_read() {
+    let line = r#"{"timestamp": 5, "input_length": 20, "output_length": 9, "hash_ids": [1], "output_hash_ids": [2],
+        "session_id": "a", "delay": 12.5, "ttft_ms": 3}"#;
+    let read: TraceRequest = serde_json::from_str(line).unwrap();
+    let expected = TraceRequest {
+        output_hash_ids: Some(vec![2]),
+        session_id: Some("a".to_owned()),
+        delay: Some(12.5),
+        ..request(5.0, 20, 9, &[1])
+    };
+    assert_eq!(read, expected);
 }

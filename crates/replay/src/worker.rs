@@ -1,15 +1,14 @@
 //! One simulated engine in virtual time.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tito_engine_sim::{Finish, Model, RequestId, Script, SimRequest, Simulation, Step};
 use tito_types::KvEvent;
 
+use crate::EngineProfile;
+use crate::feed::Feed;
 use crate::residency::events;
-use crate::trace::{output, tokens};
-use crate::{EngineProfile, TraceRequest};
 
 /// An engine, and the step it is in.
 pub(crate) struct Worker {
@@ -17,8 +16,8 @@ pub(crate) struct Worker {
     /// What is true once the step is over.
     pub(crate) step: Step,
     busy: bool,
-    /// Events of steps that are over, until the index hears of them.
-    pub(crate) news: VecDeque<Vec<KvEvent>>,
+    /// Events of steps that are over, on their way to the index.
+    pub(crate) feed: Feed,
     block_tokens: u32,
     pub(crate) prefill_tokens: u64,
     pub(crate) requests: u64,
@@ -30,23 +29,22 @@ impl Worker {
             simulation: Simulation::new(profile.sim_config(), Arc::clone(model)),
             step: Step::default(),
             busy: false,
-            news: VecDeque::new(),
+            feed: Feed::default(),
             block_tokens: profile.block_tokens,
             prefill_tokens: 0,
             requests: 0,
         }
     }
 
-    /// False if the engine cannot take it, ever.
-    pub(crate) fn submit(&mut self, request: &TraceRequest, index: u32) -> bool {
-        let prompt = tokens(request, index as usize, self.block_tokens);
-        let ids = output(request, index as usize);
+    /// False if the engine cannot take it, ever. `tokens` are `input_length` of the prompt, then the output.
+    pub(crate) fn submit(&mut self, mut tokens: Vec<u32>, input_length: u32, index: u32) -> bool {
+        let ids = tokens.split_off(input_length as usize);
         let length = ids.len() as u32;
         let script = Script { ids, then: Some(Finish::Length) };
         let request = SimRequest {
             ignore_eos: true,
             script: Some(script),
-            ..SimRequest::new(RequestId(u64::from(index)), prompt, length)
+            ..SimRequest::new(RequestId(u64::from(index)), tokens, length)
         };
         let accepted = self.simulation.submit(request).is_ok();
         self.requests += u64::from(accepted);
@@ -64,13 +62,10 @@ impl Worker {
         Some(now + self.step.length)
     }
 
-    /// The step is over. True if the index has something to hear.
-    pub(crate) fn end(&mut self) -> bool {
+    /// The step is over. What the index has to hear of it.
+    pub(crate) fn end(&mut self) -> Option<Vec<KvEvent>> {
         self.busy = false;
-        if self.step.events.is_empty() {
-            return false;
-        }
-        self.news.push_back(events(&self.step.events, self.block_tokens));
-        true
+        let some = !self.step.events.is_empty();
+        some.then(|| events(&self.step.events, self.block_tokens))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use tito_replay::{PolicyReport, Report};
+use tito_replay::{PolicyReport, Report, TurnShares};
 
 const HEAD: [&str; 10] = [
     "POLICY",
@@ -32,9 +32,18 @@ fn one(report: &Report) -> String {
             *width = (*width).max(cell.chars().count());
         }
     }
-    let Report { workers, requests, prompt_tokens, seconds, .. } = report;
+    let Report { workers, requests, prompt_tokens, seconds, turns, .. } = report;
     let mut text =
         format!("{workers} workers, {requests} requests in {seconds:.0} s, {prompt_tokens} prompt tokens\n");
+    let TurnShares { next, named, ambiguous } = *turns;
+    writeln!(
+        text,
+        "next turns: {} of the requests; outputs that later prompts can have: {}; ambiguous: {}",
+        share(next),
+        share(named),
+        share(ambiguous)
+    )
+    .expect("a string takes any text");
     for row in &rows {
         text.push_str(&line(row, widths));
     }
@@ -56,7 +65,6 @@ fn line(row: &Row, widths: [usize; 10]) -> String {
 
 fn row(policy: &PolicyReport) -> Row {
     let PolicyReport { policy, hit_rate, best, wait, balance, ttft, .. } = policy;
-    let share = |share: f64| format!("{:.1}%", share * 100.0);
     let seconds = |seconds: f64| format!("{seconds:.3}s");
     [
         (*policy).to_owned(),
@@ -70,4 +78,8 @@ fn row(policy: &PolicyReport) -> Row {
         seconds(ttft.p90),
         seconds(ttft.p99),
     ]
+}
+
+fn share(share: f64) -> String {
+    format!("{:.1}%", share * 100.0)
 }

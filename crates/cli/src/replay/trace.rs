@@ -46,7 +46,7 @@ fn parse(
         let row = line.strip_suffix(b"\n").unwrap_or(&line);
         let request = request(row).map_err(|error| anyhow!("{}{error}", place()))?;
         fits(&request, block_tokens).with_context(place)?;
-        ids += request.hash_ids.len();
+        ids += request.hash_ids.len() + request.output_hash_ids.as_ref().map_or(0, Vec::len);
         ensure!(
             ids <= IDS_MAX,
             "{}: more than {IDS_MAX} ids up to here; --requests N replays fewer",
@@ -80,8 +80,18 @@ fn fits(request: &TraceRequest, block_tokens: u32) -> anyhow::Result<()> {
     let (full, all) = (tokens / block_tokens, tokens.div_ceil(block_tokens));
     ensure!(
         (full as usize..=all as usize).contains(&ids),
-        "{ids} ids for {tokens} prompt tokens, which are {all} blocks of {block_tokens}; is --block-tokens right?"
+        "{ids} ids for {tokens} prompt tokens, which are {all} blocks of {block_tokens}; is --trace-block-size right?"
     );
+    if let Some(output_ids) = &request.output_hash_ids {
+        let sum = u64::from(tokens) + u64::from(request.output_length.max(1));
+        let block = u64::from(block_tokens);
+        let (least, most) = (sum / block - u64::from(full), sum.div_ceil(block) - u64::from(full));
+        ensure!(
+            (least..=most).contains(&(output_ids.len() as u64)),
+            "{} ids in output_hash_ids, but prompt and output have {most} blocks of {block_tokens} after the prompt's full ones",
+            output_ids.len()
+        );
+    }
     Ok(())
 }
 

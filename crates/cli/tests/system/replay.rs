@@ -46,6 +46,31 @@ async fn no_policy_beats_the_best_and_kv_comes_nearest() {
 }
 
 #[tokio::test]
+async fn a_closed_loop_with_late_and_lost_events_is_said_to_be_one() {
+    let options = "--closed-loop --session-affinity --block-size 32 --event-jitter 20ms --event-loss 0.2 \
+        --partial-workers 1 --request-time 2ms --prefill-attention-time 1ms --decode-context-time 0.01ms --policy kv";
+    let options: Vec<&str> = options.split_whitespace().collect();
+    let told = told(&[&[TRACE][..], &options].concat()).await;
+    assert_eq!((&told["closed_loop"], &told["session_affinity"]), (&true.into(), &true.into()), "{told}");
+    assert_eq!((&told["trace_block_size"], &told["partial_workers"]), (&512.into(), &1.into()));
+    for (member, value) in [
+        ("block_size", 32.0),
+        ("event_jitter", 0.02),
+        ("event_loss", 0.2),
+        ("request_time", 0.002),
+        ("prefill_attention_time", 0.001),
+        ("decode_context_time", 1e-5),
+    ] {
+        assert_eq!(told["worker"][member].as_f64(), Some(value), "{told}");
+    }
+    let policy = &told["replays"][0]["policies"][0];
+    assert_eq!(policy["completed"], 28, "{told}");
+    assert!(policy["lost_batches"].as_u64() > Some(0), "{told}");
+    let turns = &told["replays"][0]["turns"];
+    assert!(turns["next"].as_f64() > Some(0.5) && turns["ambiguous"] == 0.0, "{told}");
+}
+
+#[tokio::test]
 async fn equal_seeds_give_equal_bytes() {
     let args = |seed| [TRACE, "--workers", "3", "--policy", "random", "--json", "--seed", seed];
     let (first, again) = (replay(&args("7")).await, replay(&args("7")).await);
@@ -63,10 +88,13 @@ async fn the_table_and_the_plot_show_each_policy_of_each_fleet() {
         assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
         let lines: Vec<&str> = ran.stdout.lines().collect();
         let firsts: Vec<&str> = lines.iter().map(|line| line.split(' ').next().unwrap()).collect();
-        assert_eq!(firsts, ["1", "POLICY", "kv", "random", "", "2", "POLICY", "kv", "random"]);
+        assert_eq!(
+            firsts,
+            ["1", "next", "POLICY", "kv", "random", "", "2", "next", "POLICY", "kv", "random"]
+        );
         assert!(lines[0].starts_with("1 workers, 9 requests in "), "{}", ran.stdout);
         let columns = |line: &str| line.split_whitespace().count();
-        assert!(lines[1..4].iter().all(|line| columns(line) == 10), "{}", ran.stdout);
+        assert!(lines[2..5].iter().all(|line| columns(line) == 10), "{}", ran.stdout);
         let plot = std::fs::read_to_string(&path).unwrap();
         assert!(plot.starts_with(start) && plot.matches("<svg ").count() == pictures, "{name}");
         assert!(plot.contains("on 1 workers<") && plot.contains("on 2 workers<"), "{name}");
@@ -97,14 +125,16 @@ async fn what_cannot_be_replayed_is_said_with_its_place() {
     for (args, code, words) in [
         (&[broken.as_str()][..], 1, "broken:2:16: EOF while parsing"),
         (&[&negative], 1, "negative:2: its time or a length is out of range"),
-        (&[TRACE, "--block-tokens", "64"], 1, "conversations.jsonl:1: 8 ids for 3674 prompt tokens"),
+        (&[TRACE, "--trace-block-size", "64"], 1, "conversations.jsonl:1: 8 ids for 3674 prompt tokens"),
         (&[&missing], 1, "missing.jsonl: No such file"),
         (&[TRACE, "--plot", "plot.png"], 2, "must end in .svg or .html"),
         (&[TRACE, "--policy", "direct"], 2, "it needs pins"),
         (&[TRACE, "--policy", "best"], 2, "no policy is called"),
         (&[TRACE, "--workers", "8,0"], 2, "0 is not in 1..=4096"),
         (&[TRACE, "--speed", "NaN"], 2, "a number from 0.001"),
-        (&[TRACE, "--kv-tokens", "600"], 2, "at least two blocks"),
+        (&[TRACE, "--kv-tokens", "20"], 2, "at least two blocks"),
+        (&[TRACE, "--event-loss", "1.5"], 2, "a number from 0 to 1"),
+        (&[TRACE, "--partial-workers", "9"], 2, "more workers are partial"),
         (&[TRACE, "--kv-tokens", "99999999999"], 2, "at most 16777216 KV blocks"),
     ] {
         let ran = replay(args).await;
@@ -112,7 +142,7 @@ async fn what_cannot_be_replayed_is_said_with_its_place() {
         assert!(ran.stderr.contains(words), "{args:?}: {ran:?}");
     }
     let ran = replay(&[TRACE, "--policy", "kv", "--plot", &nowhere]).await;
-    assert_eq!((ran.code, ran.stdout.lines().count()), (Some(1), 3), "only the plot is lost: {ran:?}");
+    assert_eq!((ran.code, ran.stdout.lines().count()), (Some(1), 4), "only the plot is lost: {ran:?}");
     assert!(ran.stderr.contains("--plot ") && ran.stderr.contains("plot.svg: No such file"), "{ran:?}");
 }
 

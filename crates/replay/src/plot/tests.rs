@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Balance, BestHitRates, Spread};
+use crate::{Balance, BestHitRates, Spread, TurnShares};
 
 fn policy(name: &'static str, hit_rate: f64) -> PolicyReport {
     let (ttft, ttft_quantiles) = Spread::of((1..=1000).map(|at| f64::from(at) / 100.0).collect());
@@ -17,6 +17,7 @@ fn policy(name: &'static str, hit_rate: f64) -> PolicyReport {
         e2e: Spread::default(),
         balance: Balance::of(vec![3, 1], &[1, 1]),
         preemptions: 0,
+        lost_batches: 0,
         seconds: 10.0,
     }
 }
@@ -28,6 +29,7 @@ fn report(policies: Vec<PolicyReport>) -> Report {
         prompt_tokens: 1,
         output_tokens: 1,
         seconds: 10.0,
+        turns: TurnShares { next: 0.0, named: 0.0, ambiguous: 0.0 },
         one_cache_hit_rate: 0.4,
         policies,
     }

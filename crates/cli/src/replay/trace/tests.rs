@@ -41,10 +41,33 @@ fn mistakes_are_named_by_line_and_column() {
 fn ids_that_do_not_stand_for_the_prompt_are_refused() {
     let ids = |ids: &str| LINE.replace("[1, 2]", ids);
     let wrong = |count| {
-        format!("t:1: {count} ids for 700 prompt tokens, which are 2 blocks of 512; is --block-tokens right?")
+        format!(
+            "t:1: {count} ids for 700 prompt tokens, which are 2 blocks of 512; is --trace-block-size right?"
+        )
     };
     check(&ids("[]"), None, Err(&wrong(0)));
     check(&ids("[1, 2, 3]"), None, Err(&wrong(3)));
+}
+
+#[test]
+fn ids_that_do_not_stand_for_the_output_are_refused() {
+    // 703 tokens have one block of 512 after the prompt's full one, and it is not full.
+    let with = |ids: &str| LINE.replace("[1, 2]", &format!("[1, 2], \"output_hash_ids\": {ids}"));
+    let wrong = |count| {
+        let found = format!("{count} ids in output_hash_ids, but prompt and output");
+        format!("t:1: {found} have 1 blocks of 512 after the prompt's full ones")
+    };
+    check(&with("[]"), None, Ok(1));
+    check(&with("[7]"), None, Ok(1));
+    check(&with("[7, 8]"), None, Err(&wrong(2)));
+    let long = with("[]").replace("\"output_length\": 3", "\"output_length\": 400");
+    check(
+        &long,
+        None,
+        Err(
+            "t:1: 0 ids in output_hash_ids, but prompt and output have 2 blocks of 512 after the prompt's full ones",
+        ),
+    );
 }
 
 #[test]
