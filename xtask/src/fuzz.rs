@@ -47,3 +47,6 @@ pub(crate) fn run_words(workspace: &Workspace, target: &str, seconds: u64, seed:
     words.extend(["--".to_owned(), format!("-max_total_time={seconds}"), format!("-seed={seed}")]);
     Ok(words)
 }
+
+#[cfg(test)]
+mod tests;
