@@ -90,7 +90,7 @@ impl Tree {
         tests: Tests,
         limit: Duration,
     ) -> Result<Vec<(String, Outcome)>> {
-        process::output(&self.path, &["git", "checkout", "--quiet", "--force", "HEAD"])?;
+        self.clean()?;
         let output = format!("{}/output", self.folder);
         let outcomes = format!("{output}/mutants.out/outcomes.json");
         if Path::new(&outcomes).exists() {
@@ -106,6 +106,13 @@ impl Tree {
         let text = fs::read_to_string(&outcomes)
             .with_context(|| format!("cargo mutants left no outcome for {}", package.name))?;
         known(&text, tests)
+    }
+
+    /// Takes back a mutant that was left in place and what tests of mutants wrote, such as seeds of failed properties.
+    fn clean(&self) -> Result<()> {
+        process::output(&self.path, &["git", "checkout", "--quiet", "--force", "HEAD"])?;
+        process::output(&self.path, &["git", "clean", "--quiet", "--force", "-d"])?;
+        Ok(())
     }
 
     fn arguments(&self, package: &Crate, names: &[String], tests: Tests, output: &str) -> Vec<String> {

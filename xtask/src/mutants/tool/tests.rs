@@ -77,3 +77,27 @@ fn a_crate_without_integration_tests_is_built_as_a_library_alone_and_only_files_
     assert!(!library("b", Tests::Own));
     assert!(!library("a", Tests::WholeStack));
 }
+
+#[test]
+fn a_mutant_that_was_left_in_place_and_what_tests_wrote_are_taken_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap().to_owned();
+    let git = |arguments: &[&str]| {
+        let identity = ["git", "-c", "user.name=test", "-c", "user.email=test@example.test"];
+        process::output(&path, &[&identity, arguments].concat()).unwrap()
+    };
+    let file = |name: &str| folder.path().join(name);
+    fs::write(file("code.rs"), "a + b").unwrap();
+    fs::write(file(".gitignore"), "/target\n").unwrap();
+    git(&["init", "--quiet"]);
+    git(&["add", "."]);
+    git(&["commit", "--quiet", "--message", "code"]);
+    fs::write(file("code.rs"), "a - b").unwrap();
+    fs::create_dir(file("regressions")).unwrap();
+    fs::write(file("regressions/seeds.txt"), "seed").unwrap();
+    fs::create_dir(file("target")).unwrap();
+    fs::write(file("target/build"), "output").unwrap();
+    Tree { path: path.clone(), folder: path.clone(), nextest: false }.clean().unwrap();
+    assert_eq!(fs::read_to_string(file("code.rs")).unwrap(), "a + b");
+    assert!(!file("regressions").exists() && file("target/build").exists());
+}
