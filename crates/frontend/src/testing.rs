@@ -30,6 +30,10 @@ pub(crate) mod toy;
 /// Longer than any test.
 pub(crate) const NEVER: Duration = Duration::from_secs(3_600);
 
+/// The generation routes that are served.
+pub(crate) const FORMATS: [(&str, Route); 2] =
+    [("/inference/v1/generate", Route::Generate), ("/v1/completions", Route::Completions)];
+
 /// A frontend that does not run yet, and every handle to it.
 pub(crate) struct Setup {
     pub(crate) frontend: Frontend,
@@ -50,6 +54,15 @@ pub(crate) async fn setup_with(
     engine: impl Engine,
     configure: impl FnOnce(&mut FrontendConfig),
 ) -> Result<Setup, crate::Error> {
+    setup_at(engine, &FORMATS, configure).await
+}
+
+/// The same with the toy format at these paths.
+pub(crate) async fn setup_at(
+    engine: impl Engine,
+    formats: &[(&'static str, Route)],
+    configure: impl FnOnce(&mut FrontendConfig),
+) -> Result<Setup, crate::Error> {
     let mut registry = registry();
     let (sequence, shutdown, trigger) = ShutdownConfig { unready: NEVER, drain: NEVER }.build();
     let tasks = Tasks::new(trigger.clone(), &mut registry);
@@ -59,15 +72,12 @@ pub(crate) async fn setup_with(
     });
     let (reload_trigger, reload) = reload();
     let (catalog, catalog_view) = watch::channel(Arc::new(one_model()));
-    let format = |path, route| FormatRoute { path, route, format: Box::new(toy::Toy) };
+    let format = |&(path, route)| FormatRoute { path, route, format: Box::new(toy::Toy) };
     let parts = Parts {
         engine: BoxEngine::new(engine),
         operator: Arc::new(operator::ToyOperator),
         catalog: catalog_view,
-        formats: vec![
-            format("/inference/v1/generate", Route::Generate),
-            format("/v1/completions", Route::Completions),
-        ],
+        formats: formats.iter().map(format).collect(),
         shutdown: shutdown.clone(),
         reload,
         tasks: tasks.clone(),

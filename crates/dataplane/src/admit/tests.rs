@@ -3,6 +3,8 @@ use tito_engine::fake::{self, Fake, Script, last};
 
 use super::*;
 
+mod counted;
+
 /// A request for `n` continuations of one token.
 pub(crate) fn request(n: u32) -> GenerateRequest {
     GenerateRequest { n, ..fake::request(&[1]) }

@@ -1,3 +1,5 @@
+mod siblings;
+
 use tito_engine::fake::{Fake, Script, last, tokens};
 use tito_types::{Placement, PromptOutput, RawJson, WorkerId};
 
@@ -65,18 +67,6 @@ async fn the_children_of_one_prompt_are_in_the_place_of_the_first() {
     }
 }
 
-#[tokio::test]
-async fn one_refused_child_refuses_them_all() {
-    let fake = Fake::new(|request| match request.sampling.seed {
-        Some(1) => Script { refuse: Some(EngineError::Refused("no".into())), ..Script::default() },
-        _ => Script { hang: true, ..Script::default() },
-    });
-    let mut asked = request(2);
-    asked.sampling.seed = Some(0);
-    let refused = Fanout::new(fake, 8).generate(asked).await.expect_err("a child is refused");
-    assert_eq!(refused, EngineError::Refused("no".into()));
-}
-
 #[track_caller]
 fn check(change: impl FnOnce(&mut GenerateRequest), expected: &str) {
     let mut asked = request(3);
@@ -88,6 +78,7 @@ fn check(change: impl FnOnce(&mut GenerateRequest), expected: &str) {
 #[test]
 fn what_cannot_be_fanned_out_is_refused_by_name() {
     check(|_| {}, "3");
+    check(|asked| asked.n = 4, "4");
     check(|asked| asked.n = 5, "n: must be between 1 and 4, what the engine runs at a time");
     check(|asked| asked.n = 0, "n: must be between 1 and 4, what the engine runs at a time");
     check(

@@ -1,11 +1,18 @@
 use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
 
+use axum::Router;
+use axum::body::Body;
+use http::{Request, StatusCode};
 use serde_json::Value;
+use tower::ServiceExt;
 
 use super::DOCUMENT;
-use crate::route::{BUILT_IN, CONTROL, Route};
 use crate::testing::engines::quick;
-use crate::testing::{get, json_of, post, setup};
+use crate::testing::{get, json_of, post, setup, setup_with};
+use crate::{ControlConfig, KeyConfig, Route, Secret};
+
+const KEY: &str = "operator";
 
 const GENERATE: &str = include_str!("../../../../docs/generate.md");
 const COMPLETIONS: &str = include_str!("../../../../docs/completions.md");
@@ -14,16 +21,45 @@ fn document() -> Value {
     serde_json::from_str(DOCUMENT).expect("the document is JSON")
 }
 
-#[test]
-fn every_route_is_described_and_nothing_else() {
-    let built_in = BUILT_IN.map(|(path, route)| {
-        let method = if route == Route::DebugRoute { "POST" } else { "GET" };
-        format!("{method} {}", path.replace("{*", "{"))
+/// Every path that a router serves, read from what it prints of itself: no list of ours can leave one out.
+fn paths_of(router: &Router) -> BTreeSet<String> {
+    let shown = format!("{router:?}");
+    let (routes, _) =
+        shown.split_once("fallback_router").expect("routes come before what answers in their stead");
+    routes.split('"').skip(1).step_by(2).filter(|text| text.starts_with('/')).map(str::to_owned).collect()
+}
+
+/// The methods that a router takes at a path, but for HEAD, which comes with GET.
+async fn methods_at(router: &Router, path: &str) -> Vec<String> {
+    let path = path.replace("{*id}", "toy");
+    let request = Request::options(&path).header("x-api-key", KEY).body(Body::empty()).unwrap();
+    let response = router.clone().oneshot(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::NO_CONTENT, "OPTIONS {path}");
+    let allow = response.headers()["allow"].to_str().unwrap();
+    allow.split(',').filter(|method| *method != "HEAD").map(str::to_owned).collect()
+}
+
+/// What both sockets serve, `POST /path` each.
+async fn served() -> BTreeSet<String> {
+    let built = setup_with(quick(), |config| {
+        let keys = KeyConfig { keys: vec![Secret::new(KEY.to_owned())], ..KeyConfig::default() };
+        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        config.control = Some(ControlConfig { listen, keys });
     });
-    let orders = CONTROL.iter().filter(|(_, route)| *route == Route::ResetPrefixCache);
-    let orders = orders.map(|(path, _)| format!("POST {path}"));
-    let formats = ["POST /inference/v1/generate", "POST /v1/completions"].map(str::to_owned);
-    let served: BTreeSet<String> = built_in.into_iter().chain(formats).chain(orders).collect();
+    let setup = built.await.unwrap();
+    let mut served = BTreeSet::new();
+    for router in [setup.router(), setup.frontend.control_router().unwrap()] {
+        for path in paths_of(&router) {
+            let methods = methods_at(&router, &path).await;
+            let described = path.replace("{*", "{");
+            served.extend(methods.iter().map(|method| format!("{method} {described}")));
+        }
+    }
+    served
+}
+
+#[tokio::test]
+async fn every_route_is_described_and_nothing_else() {
     let document = document();
     let described: BTreeSet<String> = document["paths"]
         .as_object()
@@ -33,7 +69,7 @@ fn every_route_is_described_and_nothing_else() {
             item.as_object().unwrap().keys().map(move |method| format!("{} {path}", method.to_uppercase()))
         })
         .collect();
-    assert_eq!(described, served);
+    assert_eq!(described, served().await);
 }
 
 #[test]

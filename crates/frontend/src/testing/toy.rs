@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use tito_engine::fake;
 use tito_formats::{
@@ -6,6 +8,7 @@ use tito_formats::{
 use tito_types::{Delivery, Delta, EngineError, GenerateRequest, RequestId};
 
 /// A format small enough to see through: `{"prompts": [[1, 2]], "stream": false, "request_id": …, "ignored": […]}`.
+/// A whole reply has the tokens of its one choice, or those of each choice under its number.
 pub(crate) struct Toy;
 
 /// A token that the format panics on when it frames it.
@@ -75,7 +78,8 @@ fn request(
 
 struct ToyExchange {
     id: RequestId,
-    tokens: Vec<u32>,
+    /// By choice.
+    tokens: BTreeMap<u32, Vec<u32>>,
     blob: Option<String>,
     usage: Usage,
 }
@@ -83,7 +87,7 @@ struct ToyExchange {
 impl Default for ToyExchange {
     fn default() -> Self {
         let id = RequestId::parse("none").unwrap();
-        Self { id, tokens: Vec::new(), blob: None, usage: Usage::default() }
+        Self { id, tokens: BTreeMap::new(), blob: None, usage: Usage::default() }
     }
 }
 
@@ -100,7 +104,7 @@ impl ToyExchange {
 impl Exchange for ToyExchange {
     fn fold(&mut self, delta: Delta) -> Result<(), EngineError> {
         self.book(&delta);
-        self.tokens.extend(&delta.token_ids);
+        self.tokens.entry(delta.index).or_default().extend(&delta.token_ids);
         if let Some(finish) = delta.finish {
             self.blob = finish.extras.routed_experts.map(tito_types::RawJson::into_string);
         }
@@ -109,8 +113,12 @@ impl Exchange for ToyExchange {
 
     fn finish(&mut self) -> Result<Segments, EngineError> {
         let mut out = Segments::default();
-        let head = json!({ "request_id": self.id.as_str(), "tokens": self.tokens }).to_string();
-        out.tail().extend_from_slice(head.trim_end_matches('}').as_bytes());
+        let tokens = match self.tokens.get(&0) {
+            Some(only) if self.tokens.len() == 1 => json!(only),
+            _ => json!(self.tokens),
+        };
+        let head = json!({ "request_id": self.id.as_str(), "tokens": tokens }).to_string();
+        out.tail().extend_from_slice(head.strip_suffix('}').expect("an object").as_bytes());
         if let Some(blob) = self.blob.take() {
             out.tail().extend_from_slice(b",\"routed_experts\":");
             out.append(blob.into_bytes());

@@ -4,12 +4,15 @@ use axum::body::Body;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use tito_engine::fake::{last, tokens};
+use tito_engine::fake::{Fake, Script, last, tokens};
 use tito_test_support::http::check_envelope;
 use tito_types::{Catalog, EngineError, Extras, RawJson};
 
+use crate::Route;
 use crate::testing::engines::{quick, refusing, scripted};
-use crate::testing::{bytes_of, code_of, get, json_of, metrics_text, one_model, post, setup, setup_with};
+use crate::testing::{
+    bytes_of, code_of, get, json_of, metrics_text, one_model, post, setup, setup_at, setup_with,
+};
 
 const GENERATE: &str = "/inference/v1/generate";
 
@@ -175,11 +178,21 @@ async fn session_and_rank_reach_the_engine_and_ignored_fields_the_client() {
 }
 
 #[tokio::test]
-async fn several_prompts_make_one_reply() {
-    let engine = quick();
-    let response = setup(engine.clone()).await.ask(post(GENERATE, r#"{"prompts":[[1],[2],[3]]}"#)).await;
-    assert_eq!(json_of(response).await["tokens"].as_array().unwrap().len(), 6);
-    assert_eq!(engine.seen().len(), 3);
+async fn several_prompts_make_one_reply_with_a_choice_for_each() {
+    // The later the prompt, the sooner it ends: what comes first is not the first choice.
+    let engine = Fake::new(|request| {
+        let [prompt, count] = request.prompt[..] else { panic!("two ids") };
+        let ids: Vec<u32> = (1..=count).map(|nth| prompt * 100 + nth).collect();
+        let (end, all) = ids.split_last().unwrap();
+        let items = all.iter().map(|id| Ok(tokens(0, &[*id]))).chain([Ok(last(0, &[*end], count))]);
+        Script { items: items.collect(), ..Script::default() }
+    });
+    let asked = r#"{"prompts":[[1,3],[2,2],[3,1]]}"#;
+    let response = setup(engine.clone()).await.ask(post(GENERATE, asked)).await;
+    let expected = json!({ "0": [101, 102, 103], "1": [201, 202], "2": [301] });
+    assert_eq!(json_of(response).await["tokens"], expected);
+    let sent: Vec<Vec<u32>> = engine.seen().iter().map(|request| request.prompt.to_vec()).collect();
+    assert_eq!(sent, [[1, 3], [2, 2], [3, 1]]);
 }
 
 #[tokio::test]
@@ -308,8 +321,21 @@ async fn metrics_are_openmetrics_and_count_what_happened() {
 
 #[tokio::test]
 async fn a_path_is_served_once() {
-    let twice = setup_with(quick(), |_| {}).await;
-    assert!(twice.is_ok());
+    const OTHER: (&str, Route) = ("/other", Route::Completions);
+    for (formats, taken) in [
+        (vec![OTHER], None),
+        (vec![OTHER, (GENERATE, Route::Generate), OTHER], Some("/other")),
+        (vec![(GENERATE, Route::Generate), (GENERATE, Route::Completions)], Some(GENERATE)),
+        (vec![OTHER, ("/v1/models", Route::Generate)], Some("/v1/models")),
+        (vec![("/debug/route", Route::Generate)], Some("/debug/route")),
+    ] {
+        let refused = setup_at(quick(), &formats, |_| {}).await.err().map(|error| error.to_string());
+        assert_eq!(refused, taken.map(|path| format!("path {path} is served twice")), "{formats:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_is_not_ours_is_named() {
     let taken = setup_with(quick(), |config| config.listen = "192.0.2.1:1".parse().unwrap()).await;
     let error = taken.err().expect("that address is not ours");
     assert_eq!(error.to_string(), "listen on 192.0.2.1:1; another port may be free");
