@@ -36,6 +36,12 @@ impl Silent {
         }
     }
 
+    /// Requests that are still to be looked at, those that are over and not dropped yet among them.
+    #[cfg(test)]
+    pub(crate) fn watched(&self) -> usize {
+        self.watched.len()
+    }
+
     /// Looks at so many requests; the tickets of those whose whole prompt is there now.
     pub(crate) fn done(&mut self, blocks: &Blocks, looks: usize) -> Vec<Ticket> {
         let mut done = Vec::new();

@@ -11,6 +11,8 @@ use tito_kv_index::IndexConfig;
 use super::*;
 use crate::TargetId;
 
+mod again;
+
 /// What an engine answers at each attempt to connect: an error, or an identity.
 type Attempts = Vec<Result<Identity, &'static str>>;
 

@@ -6,6 +6,8 @@ use tito_types::{
 
 use super::*;
 
+mod sizes;
+
 pub(crate) fn info(kv_events: KvSupport, ranks: u32, first: u32) -> EngineInfo {
     EngineInfo {
         engine_version: "0".into(),

@@ -14,6 +14,7 @@ use crate::TargetLimit;
 
 mod adapters;
 mod blocks;
+mod booked;
 mod clear;
 mod line;
 mod load;
@@ -180,6 +181,13 @@ async fn a_worker_that_goes_before_its_first_delta_is_a_failed_contact_and_one_t
         "worker x not reached: refused"
     );
     assert_eq!(outcome(&[early()], Delivery::Deltas).await, "worker x not reached: refused");
+    for (error, said) in [
+        (EngineError::Refused("bad".into()), "engine refused the request: bad"),
+        (EngineError::Lost(WorkerId::new("x"), "reset".into()), "worker x lost: reset"),
+    ] {
+        let first = breaking(vec![Err(error)]);
+        assert_eq!(outcome(&[first, answering(2)], Delivery::Deltas).await, said, "it was reached");
+    }
     let late =
         breaking(vec![Ok(tokens(0, &[7])), Err(EngineError::Lost(WorkerId::new("x"), "reset".into()))]);
     assert_eq!(outcome(&[late, answering(2)], Delivery::Deltas).await, "7 worker x lost: reset");

@@ -51,3 +51,14 @@ fn a_query_sees_only_the_slots_of_its_groups() {
     assert_eq!(bench.goes_to(&held), "b");
     assert_eq!(bench.explain(&held).len(), 1);
 }
+
+#[test]
+fn why_a_slot_cannot_be_chosen_is_said_in_words() {
+    for (unfit, words) in [
+        (Unfit::Excluded, "excluded by the request"),
+        (Unfit::PinnedElsewhere, "the request is pinned elsewhere"),
+        (Unfit::Full, "at its limit"),
+    ] {
+        assert_eq!(unfit.to_string(), words);
+    }
+}

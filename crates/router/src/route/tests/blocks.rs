@@ -92,7 +92,7 @@ fn what_was_reset_or_cleared_is_not_found() {
     }
 }
 
-fn image(identifier: &str) -> Media {
+pub(super) fn image(identifier: &str) -> Media {
     let item = MediaFeatures {
         modality: Modality::Image,
         identifier: identifier.into(),
