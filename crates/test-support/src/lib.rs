@@ -10,6 +10,7 @@
 //! | send one HTTP/1.1 or HTTP/2 request, over TCP or TLS | [`http::Call`] |
 //! | leave a request running, or give it up | [`http::InFlight`]; drop it, or an [`http::Open`], to close its connection |
 //! | write the bytes of a request oneself | [`http::Raw`] |
+//! | listen on one port again and again | [`port::ReservedPort`] |
 //! | draw random numbers | [`random::Random`]; a failed test prints the seed |
 //! | read a recording of the real engine | [`fixtures::grpc`], [`fixtures::json`], [`fixtures::names`] |
 //! | make certificates | [`tls::Authority`] |
@@ -22,6 +23,7 @@
 
 pub mod fixtures;
 pub mod http;
+pub mod port;
 pub mod random;
 pub mod tls;
 pub mod wait;

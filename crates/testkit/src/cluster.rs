@@ -12,6 +12,7 @@ use tito_kv_index::IndexConfig;
 use tito_mock::{BuildError, MockConfig};
 use tito_policy::PolicyKind;
 use tito_router::{Route, RouteConfig, RouteMetrics};
+use tito_test_support::port::ReservedPort;
 use tito_test_support::wait::wait_watch;
 use tito_types::{Catalog, WorkerId};
 use tokio::sync::watch;
@@ -47,6 +48,8 @@ pub enum ClusterError {
 /// Mock engines, the fleet over them, and the layers as the binary puts them together.
 pub struct Cluster {
     mocks: Vec<RunningMock>,
+    /// The gRPC port of each, its own while it restarts.
+    _ports: Vec<ReservedPort>,
     engine: BoxEngine,
     blocks: Arc<Blocks>,
     registry: Registry,
@@ -58,11 +61,14 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts one engine per configuration and returns when the fleet has accepted all of them.
+    /// Starts one engine per configuration, each on a gRPC port of the cluster's choice, and returns when the fleet has
+    /// accepted all of them.
     pub async fn start(configs: Vec<MockConfig>, admission: AdmitConfig) -> Result<Self, ClusterError> {
-        let mut mocks = Vec::new();
+        let (mut mocks, mut ports) = (Vec::new(), Vec::new());
         for config in configs {
-            mocks.push(RunningMock::start(config).await?);
+            let port = ReservedPort::any();
+            mocks.push(RunningMock::start(MockConfig { grpc_listen: port.address(), ..config }).await?);
+            ports.push(port);
         }
         let connectors = mocks.iter().zip(1..).map(|(mock, number)| connector(mock.grpc(), number));
         let connectors = connectors.collect::<Result<Vec<_>, _>>()?;
@@ -84,8 +90,17 @@ impl Cluster {
         let mut tasks = JoinSet::new();
         tasks.spawn(fleet.run(CancellationToken::new()));
         let engine = BoxEngine::new(admit);
-        let mut cluster =
-            Self { mocks, engine, blocks, registry, snapshot, catalog, draining, _fleet: tasks };
+        let mut cluster = Self {
+            mocks,
+            _ports: ports,
+            engine,
+            blocks,
+            registry,
+            snapshot,
+            catalog,
+            draining,
+            _fleet: tasks,
+        };
         cluster.wait_until_ready(cluster.mocks.len()).await;
         Ok(cluster)
     }

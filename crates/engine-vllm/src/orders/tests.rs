@@ -1,3 +1,4 @@
+use tito_test_support::port::ReservedPort;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tonic::transport::Endpoint;
@@ -44,10 +45,8 @@ async fn an_engine_that_does_not_know_an_order_says_so() {
 
 #[tokio::test]
 async fn an_engine_that_is_not_there_is_not_reached() {
-    let gone = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
-    let port = gone.local_addr().expect("bound").port();
-    drop(gone);
-    for outcome in all(&orders(port)).await {
+    let gone = ReservedPort::any();
+    for outcome in all(&orders(gone.port())).await {
         assert!(matches!(outcome, Err(EngineError::Connect(..))), "{outcome:?}");
     }
 }

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use futures_util::FutureExt;
 use tito_mock::{EventEncoding, KvEventsConfig, KvStyle, MockConfig, ReplayLayout};
+use tito_test_support::port::ReservedPort;
 use tito_test_support::wait::{wait_until, within};
 use tonic::transport::Channel;
 use vllm_proto::inference_client::InferenceClient;
@@ -192,18 +193,21 @@ async fn every_rank_has_sockets_numbers_and_blocks_of_its_own() {
 
 #[tokio::test]
 async fn a_restart_on_the_same_ports_counts_from_zero() {
-    let mut mock = Running::start(config()).await;
+    let (events, replay) = (ReservedPort::any(), ReservedPort::any());
+    let on_them = || {
+        let events = KvEventsConfig {
+            endpoint: format!("tcp://*:{}", events.port()),
+            replay_endpoint: Some(format!("tcp://*:{}", replay.port())),
+            ..kv_events()
+        };
+        MockConfig { kv_events: Some(events), ..config() }
+    };
+    let mut mock = Running::start(on_them()).await;
     let mut client = mock.inference().await;
     let (mut listener, last) = Listener::join(&mock, &mut client, 0).await;
-    let source = sources(&mock).await.swap_remove(0);
     mock.handle.kill();
     mock.exit().await;
-    let again = KvEventsConfig {
-        endpoint: source.endpoint,
-        replay_endpoint: Some(source.replay_endpoint),
-        ..kv_events()
-    };
-    let mock = Running::start(MockConfig { kv_events: Some(again), ..config() }).await;
+    let mock = Running::start(on_them()).await;
     let mut client = mock.inference().await;
     assert_eq!(mock.handle.kv_last_seq(0), None);
     // The subscriber connects again by itself; when, nobody is told.

@@ -2,9 +2,8 @@
 
 use tito_fleet::State;
 use tito_mock::{Fault, FaultSpec, HashAlgorithm, KvEventsConfig, KvStyle, MockConfig};
+use tito_test_support::port::ReservedPort;
 use tito_test_support::wait::wait_until;
-use vllm_proto::GetKvEventSourcesRequest;
-use vllm_proto::control_client::ControlClient;
 
 use crate::ask::Ask;
 use crate::bench::{Bench, config};
@@ -101,23 +100,21 @@ async fn an_engine_with_another_block_size_is_refused_and_its_blocks_are_not_kno
 /// The feed of the old process may find the new one behind its ports before anybody says that the old one is gone.
 #[tokio::test]
 async fn another_process_on_the_same_event_ports_starts_from_nothing() {
-    let one = || MockConfig { data_parallel_size: 1, ..config(KvStyle::default()) };
-    let mut bench = Bench::start("same ports".to_owned(), vec![one()]).await;
-    let address = bench.cluster.mocks()[0].grpc();
-    let mut control = ControlClient::connect(format!("http://{address}")).await.unwrap();
-    let sources = control.get_kv_event_sources(GetKvEventSourcesRequest {}).await.unwrap().into_inner();
-    let port = |endpoint: &str| endpoint.rsplit_once(':').unwrap().1.to_owned();
-    let source = &sources.sources[0];
-    let events = KvEventsConfig {
-        endpoint: format!("tcp://*:{}", port(&source.endpoint)),
-        replay_endpoint: Some(format!("tcp://*:{}", port(&source.replay_endpoint))),
-        ..one().kv_events.unwrap()
+    let (events, replay) = (ReservedPort::any(), ReservedPort::any());
+    let one = || {
+        let config = MockConfig { data_parallel_size: 1, ..config(KvStyle::default()) };
+        let events = KvEventsConfig {
+            endpoint: format!("tcp://*:{}", events.port()),
+            replay_endpoint: Some(format!("tcp://*:{}", replay.port())),
+            ..config.kv_events.clone().unwrap()
+        };
+        MockConfig { kv_events: Some(events), ..config }
     };
-    drop(control);
+    let mut bench = Bench::start("same ports".to_owned(), vec![one()]).await;
     for _ in 0..3 {
         traffic(&mut bench).await;
         all_complete(&mut bench).await;
-        bench.restart(0, MockConfig { kv_events: Some(events.clone()), ..one() }).await;
+        bench.restart(0, one()).await;
         bench.check();
     }
     traffic(&mut bench).await;

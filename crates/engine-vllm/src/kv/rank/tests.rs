@@ -1,18 +1,36 @@
 mod publisher;
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt;
 use serde_json::json;
 use tito_engine::KvFeed;
-use tokio::time::timeout;
+use tito_test_support::port::ReservedPort;
+use tokio::time::advance;
 
 use self::publisher::{Layout, Publisher};
 use super::*;
 use crate::kv::batch::pack::pack;
 
-/// Longest a test waits for one piece of news.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Virtual time that passes with each turn of the runtime. The sockets are looked at in every turn, so whatever is on its
+/// way arrives long before a limit is reached, however slow the machine is; a limit that must be reached is reached at once.
+const TURN: Duration = Duration::from_millis(1);
+/// Turns after which nothing comes any more.
+const TURNS_MAX: u32 = 100_000;
+
+/// Waits for what must come, one turn after the other.
+pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    for _ in 0..TURNS_MAX {
+        tokio::select! {
+            biased;
+            done = &mut future => return done,
+            () = advance(TURN) => {}
+        }
+    }
+    panic!("never came: {what}");
+}
 
 fn timing() -> Timing {
     Timing {
@@ -57,7 +75,7 @@ fn feed(source: Source) -> KvFeed {
 /// The next news that is not about counters, in short.
 async fn news(feed: &mut KvFeed) -> String {
     loop {
-        let update = timeout(PATIENCE, feed.next()).await.expect("news in time").expect("never ends");
+        let update = soon("news", feed.next()).await.expect("never ends");
         match update.news {
             KvNews::Counters(_) => {}
             KvNews::Events(events) => {
@@ -92,7 +110,7 @@ fn expect<'a>(feed: &'a mut KvFeed, expected: &'a [&'a str]) -> impl Future<Outp
 /// Reads until these counters are told.
 async fn counted(feed: &mut KvFeed, what: impl Fn(&KvCounters) -> bool) -> KvCounters {
     loop {
-        let update = timeout(PATIENCE, feed.next()).await.expect("counters in time").expect("never ends");
+        let update = soon("counters", feed.next()).await.expect("never ends");
         if let KvNews::Counters(counters) = update.news
             && what(&counters)
         {
@@ -104,7 +122,7 @@ async fn counted(feed: &mut KvFeed, what: impl Fn(&KvCounters) -> bool) -> KvCou
 /// Batches of the burst: well over what the sockets between the two can hold.
 const BURST: u64 = 5_000;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_burst_arrives_whole_and_in_order() {
     let mut publisher = Publisher::start(Layout::Topic).await;
     let mut feed = feed(publisher.source());
@@ -123,7 +141,7 @@ async fn a_burst_arrives_whole_and_in_order() {
     tokio::join!(publishing, reading);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_late_subscriber_replays_history_and_joins_the_live_batches() {
     for layout in [Layout::Topic, Layout::NoTopic] {
         let mut publisher = Publisher::start(layout).await;
@@ -138,7 +156,7 @@ async fn a_late_subscriber_replays_history_and_joins_the_live_batches() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn nothing_published_yet_is_a_whole_history() {
     let mut publisher = Publisher::start(Layout::Topic).await;
     let mut feed = feed(publisher.source());
@@ -147,7 +165,7 @@ async fn nothing_published_yet_is_a_whole_history() {
     expect(&mut feed, &["+1"]).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_gap_is_filled_by_a_replay_and_nothing_is_applied_twice() {
     let mut publisher = Publisher::start(Layout::Topic).await;
     let mut feed = feed(publisher.source());
@@ -166,7 +184,7 @@ async fn a_gap_is_filled_by_a_replay_and_nothing_is_applied_twice() {
     assert!(counters.duplicates >= 1 && counters.unreadable == 0, "{counters:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn history_that_the_buffer_forgot_is_partial_until_all_is_cleared() {
     let mut publisher = Publisher::start(Layout::Topic).await;
     for name in 0..4 {
@@ -179,7 +197,7 @@ async fn history_that_the_buffer_forgot_is_partial_until_all_is_cleared() {
     expect(&mut feed, &["cleared", "complete"]).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_publisher_that_restarts_starts_the_rank_over() {
     let mut publisher = Publisher::start(Layout::Topic).await;
     publisher.publish(stored(1)).await;
@@ -194,7 +212,7 @@ async fn a_publisher_that_restarts_starts_the_rank_over() {
     expect(&mut feed, &["unproven", restarted, "+7", "+8", "+9", "complete"]).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_cannot_be_read_costs_the_rank_its_history_and_never_the_feed() {
     let mut publisher = Publisher::start(Layout::Topic).await;
     let mut feed = feed(publisher.source());
@@ -217,7 +235,7 @@ async fn what_cannot_be_read_costs_the_rank_its_history_and_never_the_feed() {
     assert!(line.contains(" WARN ") && line.ends_with("worker=w rank=0"), "{line}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn without_a_replay_endpoint_the_first_batch_tells_whether_history_is_whole() {
     let mut publisher = Publisher::start(Layout::Topic).await;
     let source = || Source { replay: None, ..publisher.source() };
@@ -238,7 +256,7 @@ async fn without_a_replay_endpoint_the_first_batch_tells_whether_history_is_whol
     expect(&mut early, &["unproven", unknown]).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_replay_that_is_never_answered_is_given_up() {
     let mut publisher = Publisher::start(Layout::Silent).await;
     publisher.publish(stored(1)).await;
@@ -254,7 +272,7 @@ async fn a_replay_that_is_never_answered_is_given_up() {
     expect(&mut feed, &["unproven", missing, "+4"]).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_engine_that_cannot_be_subscribed_to_is_not_believed_until_it_can() {
     let publisher = Publisher::start(Layout::Topic).await;
     let source = publisher.source();
@@ -265,22 +283,20 @@ async fn an_engine_that_cannot_be_subscribed_to_is_not_believed_until_it_can() {
     expect(&mut feed, &["complete"]).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_engine_that_connects_finds_us_listening() {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    let port = listener.local_addr().expect("bound").port();
-    drop(listener);
+    let ours = ReservedPort::any();
     let mut publisher = Publisher::start(Layout::Topic).await;
-    let events = Endpoint::Listen { host: "127.0.0.1".to_owned(), port };
+    let events = Endpoint::Listen { host: "127.0.0.1".to_owned(), port: ours.port() };
     let mut feed = feed(Source { events, ..publisher.source() });
-    let connecting = publisher.connect(port);
+    let connecting = publisher.connect(ours.port());
     let complete = expect(&mut feed, &["complete"]);
     tokio::join!(connecting, complete);
     publisher.publish(stored(1)).await;
     expect(&mut feed, &["+1"]).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_address_that_the_engine_bound_after_all_is_connected_to() {
     let mut publisher = Publisher::start(Layout::Topic).await;
     publisher.publish(stored(1)).await;
@@ -290,7 +306,7 @@ async fn an_address_that_the_engine_bound_after_all_is_connected_to() {
     expect(&mut feed, &["+1", "complete"]).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn dropping_the_feed_closes_its_sockets() {
     let mut publisher = Publisher::start(Layout::Topic).await;
     let mut feed = feed(publisher.source());

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
+use tito_test_support::port::ReservedPort;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 use zeromq::{PubSocket, RouterSocket, Socket, SocketEvent, SocketRecv, SocketSend, ZmqMessage};
 
-use super::PATIENCE;
+use super::soon;
 use crate::kv::endpoint::Endpoint;
 use crate::kv::sources::Source;
 
@@ -30,24 +30,32 @@ type Buffer = Arc<Mutex<Vec<(u64, Bytes)>>>;
 pub(crate) struct Publisher {
     socket: PubSocket,
     events: BoxStream<'static, SocketEvent>,
-    ports: (u16, u16),
+    ports: Ports,
     layout: Layout,
     buffer: Buffer,
     next: u64,
     replaying: JoinSet<()>,
 }
 
+/// Where it publishes and where it replays: its own for as long as a test may start it again.
+struct Ports {
+    events: ReservedPort,
+    replay: ReservedPort,
+}
+
 /// The addresses of one that stopped.
-pub(crate) struct Stopped(Layout, (u16, u16));
+pub(crate) struct Stopped(Layout, Ports);
 
 impl Publisher {
     pub(crate) async fn start(layout: Layout) -> Self {
-        Stopped(layout, (0, 0)).start().await
+        let ports = Ports { events: ReservedPort::any(), replay: ReservedPort::any() };
+        Stopped(layout, ports).start().await
     }
 
     pub(crate) fn source(&self) -> Source {
-        let endpoint = |port| Endpoint::Tcp { host: "127.0.0.1".to_owned(), port };
-        let (events, replay) = (endpoint(self.ports.0), endpoint(self.ports.1));
+        let endpoint =
+            |port: &ReservedPort| Endpoint::Tcp { host: "127.0.0.1".to_owned(), port: port.port() };
+        let (events, replay) = (endpoint(&self.ports.events), endpoint(&self.ports.replay));
         Source { rank: 0, events, replay: Some(replay), topic: "kv".to_owned() }
     }
 
@@ -103,16 +111,17 @@ impl Publisher {
 
     /// Waits until a subscriber went away.
     pub(crate) async fn left(&mut self) {
-        while !matches!(self.event().await, SocketEvent::Disconnected(_)) {}
-    }
-
-    async fn event(&mut self) -> SocketEvent {
-        timeout(PATIENCE, self.events.next()).await.expect("in time").expect("the socket lives")
+        let events = &mut self.events;
+        soon("a subscriber that leaves", async {
+            while !matches!(events.next().await.expect("the socket lives"), SocketEvent::Disconnected(_)) {}
+        })
+        .await;
     }
 
     /// Connects to a subscriber that listens.
     pub(crate) async fn connect(&mut self, port: u16) {
-        self.socket.connect(&format!("tcp://127.0.0.1:{port}")).await.expect("it listens");
+        let endpoint = format!("tcp://127.0.0.1:{port}");
+        soon("a subscriber that listens", self.socket.connect(&endpoint)).await.expect("it listens");
     }
 
     pub(crate) async fn stop(mut self) -> Stopped {
@@ -129,17 +138,15 @@ impl Publisher {
 
 impl Stopped {
     pub(crate) async fn start(self) -> Publisher {
-        let Self(layout, (events, replay)) = self;
+        let Self(layout, ports) = self;
         let (mut socket, mut router) = (PubSocket::new(), RouterSocket::new());
         let monitor = socket.monitor().boxed();
-        let bound = socket.bind(&format!("tcp://127.0.0.1:{events}")).await.expect("a free port");
-        let events = port_of(&bound);
-        let bound = router.bind(&format!("tcp://127.0.0.1:{replay}")).await.expect("a free port");
-        let replay = port_of(&bound);
+        let endpoint = |port: &ReservedPort| format!("tcp://{}", port.address());
+        socket.bind(&endpoint(&ports.events)).await.expect("the port is ours");
+        router.bind(&endpoint(&ports.replay)).await.expect("the port is ours");
         let buffer = Buffer::default();
         let mut replaying = JoinSet::new();
         replaying.spawn(answer(router, Arc::clone(&buffer), layout));
-        let ports = (events, replay);
         Publisher { socket, events: monitor, ports, layout, buffer, next: 0, replaying }
     }
 }
@@ -171,9 +178,4 @@ async fn answer(mut router: RouterSocket, buffer: Buffer, layout: Layout) {
 fn message(frames: &[&[u8]]) -> ZmqMessage {
     let frames: Vec<Bytes> = frames.iter().map(|frame| Bytes::copy_from_slice(frame)).collect();
     ZmqMessage::try_from(frames).expect("not empty")
-}
-
-fn port_of(endpoint: &zeromq::Endpoint) -> u16 {
-    let zeromq::Endpoint::Tcp(_, port) = endpoint else { panic!("asked for TCP") };
-    *port
 }
