@@ -189,3 +189,6 @@ fn formats() -> Vec<FormatRoute> {
         },
     ]
 }
+
+#[cfg(test)]
+mod tests;

@@ -91,7 +91,7 @@ impl Metrics {
         );
         registry.register_with_unit(
             "body",
-            "Bodies of generation requests and of their replies",
+            "Bodies of generation requests and of their replies; a reply that is only an error counts no bytes",
             Unit::Bytes,
             metrics.body_bytes.clone(),
         );

@@ -1,10 +1,8 @@
 //! A client that leaves takes its request with it: out of the engine, or out of the queue.
 
-use std::time::Duration;
-
 use serde_json::json;
 
-use crate::harness::{ABORT_LIMIT, Asked, COMPLETIONS, GENERATE, MockEngine, Serve, generate};
+use crate::harness::{Asked, COMPLETIONS, GENERATE, MockEngine, Serve, generate};
 
 /// Where the request is when its client leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,10 +54,10 @@ async fn check(moment: Moment) {
 
         drop(victim);
         if moment == Moment::QueuedInAdmission {
-            serve.wait_metric_within(ABORT_LIMIT, "tito_admission_queued_requests", &[], 0.0).await;
+            serve.wait_metric("tito_admission_queued_requests", &[], 0.0).await;
             assert!(engine.entries(VICTIM).await.is_empty(), "{about}: it reached the engine");
         } else {
-            let ended = engine.wait_state_within(ABORT_LIMIT, VICTIM, "aborted").await;
+            let ended = engine.wait_state(VICTIM, "aborted").await;
             assert_eq!(ended.cause(), Some("disconnected"), "{about}");
         }
 
@@ -78,7 +76,7 @@ async fn assert_all_released(serve: &Serve) {
     for gauge in
         ["tito_frontend_requests_in_flight", "tito_admission_in_flight", "tito_admission_queued_requests"]
     {
-        serve.wait_metric_within(Duration::from_secs(5), gauge, &[], 0.0).await;
+        serve.wait_metric(gauge, &[], 0.0).await;
     }
 }
 

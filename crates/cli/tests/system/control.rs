@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Call, GENERATE, MockEngine, Ran, Serve, generate, run, wait_for};
 
-const EVENTS: &[&str] = &[
+pub(crate) const EVENTS: &[&str] = &[
     "--kv-events-config",
     r#"{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://*:0","replay_endpoint":"tcp://*:0"}"#,
 ];
@@ -15,7 +15,7 @@ const EVENTS: &[&str] = &[
 const PROMPT_TOKENS: u32 = 100;
 
 /// A server that takes orders, in front of these engines, and where it takes them.
-async fn controlled(engines: &[&MockEngine], args: &[&str]) -> (Serve, SocketAddr) {
+pub(crate) async fn controlled(engines: &[&MockEngine], args: &[&str]) -> (Serve, SocketAddr) {
     let urls: Vec<String> = engines.iter().map(|engine| engine.url()).collect();
     let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
     let mut serve = Serve::ready(&urls, &[&["--control-port", "0"], args].concat()).await;
@@ -36,7 +36,7 @@ async fn reset(control: SocketAddr, args: &[&str]) -> Ran {
 }
 
 /// A request pinned to an engine.
-fn pinned(serve: &Serve, engine: &MockEngine, id: &str, max_tokens: u32) -> Call {
+pub(crate) fn pinned(serve: &Serve, engine: &MockEngine, id: &str, max_tokens: u32) -> Call {
     let tokens: Vec<u32> = (0..PROMPT_TOKENS).map(|at| 1 + at * 7 % 900).collect();
     let body = json!({"token_ids": tokens, "request_id": id, "sampling_params": {"max_tokens": max_tokens, "temperature": 0.0}});
     serve.post(GENERATE, &body).header("X-Tito-Worker", engine.grpc.to_string())

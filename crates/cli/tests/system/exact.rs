@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::harness::{GENERATE, MockEngine, Reply, Serve, tensors, wait_for};
 
 /// A vocabulary's image placeholder; four of them stand for one image of the recordings.
-const IMAGE_PAD: u32 = 1006;
+pub(crate) const IMAGE_PAD: u32 = 1006;
 /// Where the image begins: after some text, so that its offset matters.
 const OFFSET: u32 = 5;
 const PLACEHOLDERS: usize = 4;
@@ -27,9 +27,9 @@ const PROMPT_TOKENS: usize = 100;
 const BLOCK_TOKENS: u64 = 32;
 
 /// Engines to route over, and those of them that are simulated.
-struct Engines {
+pub(crate) struct Engines {
     urls: Vec<String>,
-    mocks: Vec<MockEngine>,
+    pub(crate) mocks: Vec<MockEngine>,
 }
 
 impl Engines {
@@ -44,7 +44,7 @@ impl Engines {
     }
 
     /// Simulated engines, each with its arguments.
-    async fn simulated(mocks: &[&[&str]]) -> Self {
+    pub(crate) async fn simulated(mocks: &[&[&str]]) -> Self {
         let mut started = Vec::new();
         for args in mocks {
             started.push(MockEngine::of_model("vl", &[EVENTS, args].concat()).await);
@@ -58,7 +58,7 @@ impl Engines {
     }
 
     /// `tito serve` in front of them, with what every target holds known.
-    async fn served(&self, args: &[&str]) -> Serve {
+    pub(crate) async fn served(&self, args: &[&str]) -> Serve {
         let urls: Vec<&str> = self.urls.iter().map(String::as_str).collect();
         let serve = Serve::ready(&urls, args).await;
         wait_for("every target to be known completely", async || {
@@ -87,13 +87,13 @@ fn targets(told: &Value) -> impl Iterator<Item = &Value> {
 
 /// What `X-Tito-Route` says.
 #[derive(Debug, Clone, PartialEq)]
-struct Told {
-    worker: String,
+pub(crate) struct Told {
+    pub(crate) worker: String,
     rank: Option<u32>,
-    overlap: u64,
+    pub(crate) overlap: u64,
 }
 
-fn told(reply: &Reply) -> Told {
+pub(crate) fn told(reply: &Reply) -> Told {
     let route = reply.headers["x-tito-route"].to_str().unwrap();
     let field = |name: &str| {
         route.split("; ").find_map(|part| part.strip_prefix(name)).unwrap_or_else(|| panic!("{route}"))
@@ -105,12 +105,12 @@ fn told(reply: &Reply) -> Told {
     }
 }
 
-fn cached(reply: &Reply) -> u64 {
+pub(crate) fn cached(reply: &Reply) -> u64 {
     reply.json()["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap()
 }
 
 /// Posts a body and asks where it went.
-async fn ask(serve: &Serve, body: &Value) -> (Reply, Told) {
+pub(crate) async fn ask(serve: &Serve, body: &Value) -> (Reply, Told) {
     let reply = serve.post(GENERATE, body).header("X-Tito-Explain", "1").send().await;
     assert_eq!(reply.status, 200, "{}", reply.text());
     let told = told(&reply);
@@ -118,7 +118,7 @@ async fn ask(serve: &Serve, body: &Value) -> (Reply, Told) {
 }
 
 /// Waits until the events of a request are applied: a dry run of it finds that many tokens on that worker.
-async fn wait_held(serve: &Serve, body: &Value, worker: &str, tokens: u64) {
+pub(crate) async fn wait_held(serve: &Serve, body: &Value, worker: &str, tokens: u64) {
     wait_for(&format!("{worker} to be known to hold {tokens} tokens"), async || {
         let told = serve.post("/debug/route", body).send().await.json();
         let candidates = told["routes"][0]["candidates"].as_array().unwrap().clone();

@@ -12,10 +12,7 @@ pub(crate) use process::{Args, Env, Ran, Tito, run};
 pub(crate) use relay::Relay;
 pub(crate) use serve::Serve;
 pub(crate) use tito_test_support::http::{Call, InFlight as Asked, Reply, Tls, assert_envelope};
-pub(crate) use tito_test_support::wait::{wait_for, wait_within};
-
-/// From a client's leaving to the end of its request at the engine.
-pub(crate) const ABORT_LIMIT: std::time::Duration = std::time::Duration::from_secs(1);
+pub(crate) use tito_test_support::wait::wait_for;
 
 /// The route for exact ids.
 pub(crate) const GENERATE: &str = "/inference/v1/generate";

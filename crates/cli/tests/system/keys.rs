@@ -13,7 +13,7 @@ use crate::harness::{
 };
 
 /// A client that trusts these authorities and presents a certificate of that one.
-fn client(
+pub(crate) fn client(
     trusted: &[&Authority],
     known_as: Option<&Authority>,
     versions: &[&'static SupportedProtocolVersion],

@@ -9,6 +9,7 @@ mod admission;
 mod cancel;
 mod config;
 mod control;
+mod deliveries;
 mod exact;
 mod fields;
 mod fleet;

@@ -1,9 +1,8 @@
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use serde_json::Value;
 use tito_test_support::http::Call;
-use tito_test_support::wait::{WAIT_LIMIT, wait_for, wait_within, within};
+use tito_test_support::wait::{wait_for, within};
 use tonic::transport::{Channel, Endpoint};
 use vllm_proto::control_client::ControlClient;
 use vllm_proto::{
@@ -146,16 +145,9 @@ impl MockEngine {
 
     /// Waits until a client's request is in a state, and returns its entry.
     pub(crate) async fn wait_state(&self, id: &str, state: &str) -> Entry {
-        self.wait_state_within(WAIT_LIMIT, id, state).await
-    }
-
-    /// The same with a deadline of its own.
-    pub(crate) async fn wait_state_within(&self, limit: Duration, id: &str, state: &str) -> Entry {
         let what = format!("request {id} {state} in the engine's journal");
-        wait_within(limit, &what, async || {
-            self.entries(id).await.into_iter().find(|entry| entry.state() == state)
-        })
-        .await
+        wait_for(&what, async || self.entries(id).await.into_iter().find(|entry| entry.state() == state))
+            .await
     }
 
     /// Waits until a client's request runs and has so many output tokens.

@@ -1,12 +1,14 @@
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use serde_json::Value;
 use tito_test_support::http::{Call, Reply, Tls};
-use tito_test_support::wait::{WAIT_LIMIT, wait_for, wait_within};
+use tito_test_support::wait::wait_for;
 
 use super::process::Tito;
 use super::{GENERATE, generate};
+
+/// Every metric has a row there.
+const METRICS: &str = include_str!("../../../../../docs/metrics.md");
 
 /// `tito serve` in a process of its own.
 pub(crate) struct Serve {
@@ -84,20 +86,18 @@ impl Serve {
         .await
     }
 
-    /// The sum of the series of a metric that have all these labels.
+    /// The sum of the series of a metric that have all these labels. Nothing where there is none: a counter with labels
+    /// has no series before its first event. So that no name is mistaken for such a one, it must be in the page of metrics.
     pub(crate) async fn metric(&self, name: &str, labels: &[&str]) -> f64 {
+        let family = name.strip_suffix("_count").unwrap_or(name);
+        assert!(METRICS.contains(&format!("\n| `{family}` |")), "{name} is in no row of docs/metrics.md");
         let text = self.get("/metrics").send().await;
         sum(text.text(), name, labels)
     }
 
     /// Waits until a metric has a value.
     pub(crate) async fn wait_metric(&self, name: &str, labels: &[&str], value: f64) {
-        self.wait_metric_within(WAIT_LIMIT, name, labels, value).await;
-    }
-
-    /// The same with a deadline of its own.
-    pub(crate) async fn wait_metric_within(&self, limit: Duration, name: &str, labels: &[&str], value: f64) {
-        wait_within(limit, &format!("{name} {labels:?} at {value}"), async || {
+        wait_for(&format!("{name} {labels:?} at {value}"), async || {
             (self.metric(name, labels).await.to_bits() == value.to_bits()).then_some(())
         })
         .await;

@@ -10,6 +10,11 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         &["status 200 became 400"],
         "refused until it is built; the recorded server drops it without a word",
     ),
+    (
+        "generate-bad-model",
+        &["type \"invalid_request_error\" became \"not_found_error\""],
+        "the type goes with the status",
+    ),
     ("generate-bad-top-k", &["status 400 became 200"], "-1 means no limit, as on vLLM's Python server"),
     (
         "generate-cache-salt-bad",
