@@ -89,3 +89,51 @@ fn the_index_is_shown_as_large_as_it_is() {
     assert!(full.evicted > 0 && full.blocks + full.evicted >= 99_999, "{full:?}");
     assert!(full.bytes > few.bytes && full.bytes <= tito_kv_index::BYTES_MIN, "{full:?}");
 }
+
+#[test]
+fn what_a_target_holds_of_a_prompt_can_be_read() {
+    let bench = Bench::new(ON, 16 << 20);
+    let target = &bench.targets[0];
+    for (parent, name) in [(None, 1), (Some(1), 2), (Some(2), 3)] {
+        target.apply(&bench.blocks, block(parent, name, Tier::Gpu));
+    }
+    target.apply(&bench.blocks, block(None, 1, Tier::Cpu));
+    let tokens: Vec<u32> = [1, 2, 3, 9].into_iter().flat_map(|name| [name; 4]).collect();
+    let prompt = Prompt { tokens: &tokens, media: &Media::None, adapter: None, salt: None, block_tokens: 4 };
+    let chain = prompt.chain(bench.blocks.hasher());
+    let held = target.try_overlap(&bench.blocks, &chain).expect("nobody books news");
+    assert_eq!(
+        (held.gpu, held.cpu, held.storage),
+        (3, 0, 0),
+        "a lower tier counts from where the upper one ends"
+    );
+    let none = bench.targets[1].try_overlap(&bench.blocks, &chain).expect("nobody books news");
+    assert_eq!((none.gpu, none.cpu, none.storage), (0, 0, 0));
+}
+
+#[test]
+fn each_time_that_everything_is_forgotten_is_counted() {
+    let bench = Bench::new(ON, 16 << 20);
+    let (target, other) = (&bench.targets[0], &bench.targets[1]);
+    let counts = || (target.emptied(), other.emptied(), bench.blocks.emptied());
+    target.apply(&bench.blocks, KvNews::Complete);
+    target.apply(&bench.blocks, block(None, 1, Tier::Gpu));
+    assert_eq!(counts(), (0, 0, 0));
+    target.apply(&bench.blocks, KvNews::Events(vec![KvEvent::Cleared]));
+    assert_eq!(counts(), (1, 0, 1));
+    target.apply(&bench.blocks, KvNews::Partial("a gap".into()));
+    other.apply(&bench.blocks, KvNews::Partial("a gap".into()));
+    assert_eq!(counts(), (2, 1, 3));
+    target.cleared(&bench.blocks);
+    assert_eq!(counts(), (3, 1, 4));
+    // What the engine stored before it says that it dropped its blocks is left out, and so is the word itself.
+    target.apply(&bench.blocks, block(None, 1, Tier::Gpu));
+    target.apply(&bench.blocks, block(Some(1), 2, Tier::Gpu));
+    target.apply(&bench.blocks, KvNews::Events(vec![KvEvent::Cleared]));
+    target.apply(&bench.blocks, block(None, 3, Tier::Gpu));
+    assert_eq!(counts(), (3, 1, 4));
+    let metrics = bench.metrics();
+    for line in ["kv_skipped_total{worker=\"w\",rank=\"2\"} 2\n", "tier=\"gpu\"} 1\n"] {
+        assert!(metrics.contains(line), "no {line}{metrics}");
+    }
+}
