@@ -1,3 +1,5 @@
+mod hundreds;
+
 use tito_engine::{Engine, fake};
 use tito_types::{EngineError, FinishReason, GenerateRequest, Sampling, Stopping};
 

@@ -11,6 +11,7 @@ mod ask;
 mod bench;
 mod drift;
 mod faults;
+mod flapping;
 mod hand;
 mod restart;
 mod shapes;
