@@ -14,6 +14,7 @@ mod arena;
 mod bucket;
 mod budget;
 mod chunks;
+mod copies;
 mod cover;
 mod extent;
 mod extras;
@@ -163,19 +164,21 @@ impl Index {
         self.edit(holder, |edit, holder| edit.held_chain_of(holder, name_of(engine))).flatten()
     }
 
-    /// `holder` has `blocks`, in order, the first a child of `parent`. Storing what is stored changes nothing. Blocks
-    /// that did not fit under the bound are left out; then [`Self::take_evicted`] names the holder.
+    /// `holder` has `blocks`, in order, the first a child of `parent`. What it has already by these names it has once more:
+    /// [`Self::remove`] must be told of each copy. Blocks that did not fit under the bound are left out, and copies are not
+    /// counted; then [`Self::take_evicted`] names the holder.
     pub fn store(&self, holder: Holder, parent: Option<u64>, blocks: &[Block]) -> Result<(), UnknownParent> {
         self.edit(holder, |edit, holder| edit.store(holder, parent, blocks)).unwrap_or(Ok(()))
     }
 
-    /// `holder` has the blocks that another holder of its engine has by these names. Returns how many of the names stand for
-    /// nothing. Blocks that do not fit under the bound are left out; then [`Self::take_evicted`] names the holder.
+    /// `holder` has the blocks that another holder of its engine has by these names, or one copy more of them. Returns how
+    /// many of the names stand for nothing. Blocks that do not fit under the bound are left out; then [`Self::take_evicted`] names the holder.
     pub(crate) fn copy(&self, holder: Holder, engines: &[u64]) -> usize {
         self.edit(holder, |edit, holder| edit.copy(holder, engines)).unwrap_or(0)
     }
 
-    /// `holder` no longer has the blocks its engine calls so. Unknown names are no mistake.
+    /// `holder` has one copy less of each block its engine calls so, and loses those of which it was the last. Unknown names
+    /// are no mistake.
     pub fn remove(&self, holder: Holder, engines: &[u64]) {
         self.edit(holder, |edit, holder| edit.remove(holder, engines));
     }

@@ -135,7 +135,7 @@ impl Table {
         &self.generations
     }
 
-    /// Books one event. Twice the same store is one.
+    /// Books one event. A block that is stored twice is held until it is removed twice, as engines tell of each copy.
     pub fn apply(&mut self, index: &Index, hasher: &Hasher, event: &KvEvent) -> Applied {
         match event {
             KvEvent::Stored(stored) => self.store(index, hasher, stored),

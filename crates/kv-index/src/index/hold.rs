@@ -1,5 +1,6 @@
 //! Who gains and who loses which blocks: the steps that `store`, `remove`, `clear` and eviction are made of.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use super::budget::Full;
@@ -38,14 +39,47 @@ impl Edit<'_> {
         self.state.groups[self.state.lanes[holder as usize].group as usize].lanes.clone()
     }
 
-    /// `holder` has the blocks `from..to` of `run` now. When it is full nothing changed, except that the run may be
-    /// split.
-    pub(super) fn gain(&mut self, holder: u32, run: u32, from: usize, to: usize) -> Result<(), Full> {
+    /// `holder` has the blocks `from..to` of `run` now. Returns which of them, counted from `from`, it had before. When it is
+    /// full nothing changed, except that the run may be split.
+    pub(super) fn gain(
+        &mut self,
+        holder: u32,
+        run: u32,
+        from: usize,
+        to: usize,
+    ) -> Result<Range<usize>, Full> {
         let mut cover = std::mem::take(&mut self.state.scratch);
         self.load_cover(run, &mut cover);
+        let (had_from, had_to) = cover.range(holder, self.line(run).own().shape.len);
         let result = self.gain_with(holder, run, from, to, &mut cover);
         self.state.scratch = cover;
-        result
+        let clamped = |at: usize| at.clamp(from, to) - from;
+        result.map(|()| clamped(had_from)..clamped(had_to))
+    }
+
+    /// `holder`, which had these blocks, has one copy more of each. A copy that cannot be counted under the bound is one
+    /// that its engine has unseen.
+    pub(super) fn add_copies(&mut self, holder: u32, chains: impl Iterator<Item = u64>) {
+        for chain in chains {
+            let state = &mut *self.state;
+            if state.lanes[holder as usize].copies.add(chain, &mut state.budget).is_err() {
+                return self.mark_evicted(holder);
+            }
+        }
+    }
+
+    /// Forgets further copies of the blocks `from..to` of `run`, which `holder` loses.
+    fn forget_copies(&mut self, holder: u32, run: u32, from: usize, to: usize) {
+        let state = &mut *self.state;
+        let copies = &mut state.lanes[holder as usize].copies;
+        if copies.is_empty() {
+            return;
+        }
+        let shape = self.shared.lines.get(run as usize).expect("runs have lines").own().shape;
+        let chain = self.shared.chain.slice(shape.base, shape.len).expect("runs are in added chunks");
+        for chain in chain.iter().take(to).skip(from) {
+            copies.forget(chain.load(Ordering::Relaxed), &mut state.budget);
+        }
     }
 
     fn gain_with(
@@ -67,13 +101,13 @@ impl Edit<'_> {
             let right = self.split(run, from)?;
             let gained = self.gain(holder, right, 0, to - from);
             self.trim(run, cover);
-            return gained;
+            return gained.map(|_| ());
         }
         if had && to < had_from {
             self.split(run, had_from)?;
             let gained = self.gain(holder, run, from, to);
             self.trim(run, cover);
-            return gained;
+            return gained.map(|_| ());
         }
         let (from, to) = if had { (from.min(had_from), to.max(had_to)) } else { (from, to) };
         if !had {
@@ -190,9 +224,10 @@ impl Edit<'_> {
         }
     }
 
-    /// Forgets the private names of blocks that `holder` loses and no other holder of its engine has. `cover` is who
-    /// had them.
+    /// Forgets the further copies of blocks that `holder` loses, and their private names if no other holder of its engine has
+    /// them. `cover` is who had them.
     fn unpair(&mut self, holder: u32, run: u32, from: usize, to: usize, cover: &Cover) {
+        self.forget_copies(holder, run, from, to);
         let group = self.state.lanes[holder as usize].group as usize;
         let state = &mut *self.state;
         let group = &mut state.groups[group];

@@ -56,7 +56,7 @@ impl Edit<'_> {
         self.places(name).into_iter().find(|&place| self.group_has(holder, place))
     }
 
-    fn chain_at(&self, place: Place) -> Option<u64> {
+    pub(super) fn chain_at(&self, place: Place) -> Option<u64> {
         let position = self.state.arena.position(place);
         Some(self.shared.chain.get(position)?.load(Ordering::Relaxed))
     }
@@ -93,7 +93,31 @@ impl Edit<'_> {
                     rest = &rest[to - offset - 1..];
                 }
             }
-            self.lose(holder, run, from, to);
+            self.lose_copy(holder, run, from, to);
+        }
+    }
+
+    /// `holder` has one copy less of each of the blocks `from..to` of `run`, and loses those of which it was the last.
+    fn lose_copy(&mut self, holder: u32, run: u32, from: usize, to: usize) {
+        if self.state.lanes[holder as usize].copies.is_empty() {
+            return self.lose(holder, run, from, to);
+        }
+        let shape = self.line(run).own().shape;
+        let meta = self.state.metas[run as usize];
+        let chain = self.shared.chain.slice(shape.base, shape.len).expect("runs are in added chunks");
+        let mut gone = Vec::new();
+        let state = &mut *self.state;
+        for (block, chain) in chain.iter().enumerate().take(to).skip(from) {
+            let copies = &mut state.lanes[holder as usize].copies;
+            if !copies.take(chain.load(Ordering::Relaxed), &mut state.budget) {
+                gone.push(Place { extent: meta.extent, offset: meta.start + block as u32 });
+            }
+        }
+        // From the last one on: what is lost may change where the blocks after it are, never those before it.
+        for stretch in gone.chunk_by(|one, next| one.offset + 1 == next.offset).rev() {
+            if let Some((run, offset)) = self.resolve(stretch[0]) {
+                self.lose(holder, run, offset, offset + stretch.len());
+            }
         }
     }
 
@@ -134,7 +158,7 @@ impl Edit<'_> {
                 state.groups.len() as u32 - 1
             }
         };
-        let lane = Lane { group, runs: Vec::new(), covered: 0, blocks: 0, evicted: false, live: true };
+        let lane = Lane::new(group, true);
         let holder = if let Some(holder) = state.free_lanes.pop_first() {
             state.lanes[holder as usize] = lane;
             holder
@@ -162,7 +186,7 @@ impl Edit<'_> {
         let lane = &mut state.lanes[holder as usize];
         state.budget.give(lane.runs.capacity() * size_of::<u32>());
         let group = lane.group;
-        *lane = Lane { group, runs: Vec::new(), covered: 0, blocks: 0, evicted: false, live: false };
+        *lane = Lane::new(group, false);
         state.evicted.retain(|&other| other != holder);
         state.free_lanes.insert(holder);
         let lanes = &mut state.groups[group as usize].lanes;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use super::arena::Arena;
 use super::budget::{Budget, Full};
 use super::chunks::{Chunks, Pages};
+use super::copies::Copies;
 use super::cover::Cover;
 use super::extras::Extras;
 use super::filter::Filter;
@@ -52,8 +53,18 @@ pub(super) struct Lane {
     /// Runs of which it has blocks.
     pub(super) covered: usize,
     pub(super) blocks: u64,
+    /// Blocks that it has more than once.
+    pub(super) copies: Copies,
     pub(super) evicted: bool,
     pub(super) live: bool,
+}
+
+impl Lane {
+    /// A holder without blocks.
+    pub(super) fn new(group: u32, live: bool) -> Self {
+        let copies = Copies::default();
+        Self { group, runs: Vec::new(), covered: 0, blocks: 0, copies, evicted: false, live }
+    }
 }
 
 /// Holders of one engine: they use the same names.

@@ -57,9 +57,12 @@ impl Edit<'_> {
             while let Some(place) = self.held_place(holder, name_of(engine)) {
                 known = true;
                 let (run, offset) = self.resolve(place).expect("a block that is held is in a run");
-                if self.gain(holder, run, offset, offset + 1).is_ok()
-                    || !self.make_room(holder, run, &mut evictions)
-                {
+                if let Ok(had) = self.gain(holder, run, offset, offset + 1) {
+                    let chain = self.chain_at(place).expect("the block is in a run");
+                    self.add_copies(holder, had.map(|_| chain));
+                    break;
+                }
+                if !self.make_room(holder, run, &mut evictions) {
                     break;
                 }
             }
@@ -179,7 +182,8 @@ impl Edit<'_> {
         let agreed =
             engine.iter().zip(blocks).take_while(|(name, block)| **name == name_of(block.engine)).count();
         if agreed > 0 && self.state.names.twice() == 0 {
-            self.gain(holder, run, offset, offset + agreed)?;
+            let had = self.gain(holder, run, offset, offset + agreed)?;
+            self.add_copies(holder, blocks[had].iter().map(|block| block.chain));
             return Ok(agreed);
         }
         let name = name_of(blocks[0].engine);
@@ -189,7 +193,8 @@ impl Edit<'_> {
             self.privatise(holder)?;
             return Ok(0);
         }
-        self.gain(holder, run, offset, offset + 1)?;
+        let had = self.gain(holder, run, offset, offset + 1)?;
+        self.add_copies(holder, blocks[had].iter().map(|block| block.chain));
         self.lose_elsewhere(holder, name, Some(place));
         let position = self.state.arena.position(place);
         if self.state.arena.engine[position] == UNNAMED {
@@ -241,7 +246,13 @@ impl Edit<'_> {
             private.of_name(name_of(block.engine)).is_none_or(|entry| entry.chain == block.chain)
         };
         let count = blocks.iter().take_while(free).count().max(1);
-        self.gain(holder, run, offset, offset + count)?;
+        let had = self.gain(holder, run, offset, offset + count)?;
+        let private = self.private_mut(holder).expect("the caller looked");
+        let called_so = |block: &&Block| {
+            private.of_chain(block.chain).is_some_and(|entry| entry.name == name_of(block.engine))
+        };
+        let again: Vec<u64> = blocks[had].iter().filter(called_so).map(|block| block.chain).collect();
+        self.add_copies(holder, again.into_iter());
         self.pair(holder, place, &blocks[..count]);
         Ok(count)
     }
@@ -263,9 +274,22 @@ impl Edit<'_> {
                 None => {}
             }
             let private = self.private_mut(holder).expect("the caller looked");
-            private.remove(block.chain);
+            if private.of_chain(block.chain).is_some() {
+                self.forget_name(holder, block.chain);
+            }
+            let private = self.private_mut(holder).expect("the caller looked");
             private.insert(Entry { name, chain: block.chain, place: Place { offset, ..place } });
         }
+    }
+
+    /// The engine of `holder` calls a block by another name now. Copies go by their name, so those of the old one are not
+    /// held any more.
+    fn forget_name(&mut self, holder: u32, chain: u64) {
+        for lane in self.group_of(holder) {
+            let state = &mut *self.state;
+            state.lanes[lane as usize].copies.forget(chain, &mut state.budget);
+        }
+        self.private_mut(holder).expect("the caller looked").remove(chain);
     }
 
     /// The engine of `holder` disagrees with the shared names: it gets a table of its own.

@@ -74,7 +74,9 @@ fn events_in_pieces_make_one_prefix_and_removals_shorten_it() {
     assert_eq!(bench.text(&prompt), [4, 0, 0]);
     assert_eq!(bench.text(&prompt[1..]), [0, 0, 0]);
     bench.apply(&KvEvent::Stored(stored(Some(2), &[3, 4], &prompt[8..16])));
-    assert_eq!(bench.table.blocks(&bench.index), [4, 0, 0], "twice the same store is one");
+    assert_eq!(bench.table.blocks(&bench.index), [4, 0, 0], "two copies of a block are one block");
+    bench.apply(&removed(&[3, 77], Tier::Gpu));
+    assert_eq!(bench.text(&prompt), [4, 0, 0], "the other copy is left");
     bench.apply(&removed(&[3, 77], Tier::Gpu));
     assert_eq!(bench.text(&prompt), [2, 0, 0]);
     bench.apply(&KvEvent::Stored(stored(Some(2), &[3], &prompt[8..12])));

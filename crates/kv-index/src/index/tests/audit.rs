@@ -17,14 +17,16 @@ impl Index {
             (1..edit.state.runs_end).filter(|&run| edit.line(run).own().shape.len > 0).collect();
         assert_eq!(runs.len(), edit.state.runs, "live runs");
         let mut chains = BTreeSet::new();
-        let mut held: BTreeMap<u32, (u64, BTreeSet<u32>)> = BTreeMap::new();
+        let mut held: BTreeMap<u32, Held> = BTreeMap::new();
         for &run in &runs {
             audit_run(&mut edit, run, &mut chains, &mut held);
         }
         assert_eq!(chains.len() as u64, edit.state.blocks, "distinct blocks");
         for (number, lane) in edit.state.lanes.iter().enumerate() {
-            let (blocks, runs) = held.remove(&(number as u32)).unwrap_or_default();
+            let Held { chains, runs } = held.remove(&(number as u32)).unwrap_or_default();
+            let blocks = chains.len() as u64;
             assert_eq!((lane.blocks, lane.covered), (blocks, runs.len()), "counts of holder {number}");
+            assert!(lane.copies.chains().all(|chain| chains.contains(&chain)), "copies of holder {number}");
             let listed: BTreeSet<u32> = lane.runs.iter().copied().collect();
             assert!(runs.is_subset(&listed), "the list of holder {number} names its runs");
         }
@@ -33,12 +35,14 @@ impl Index {
     }
 }
 
-fn audit_run(
-    edit: &mut Edit<'_>,
-    run: u32,
-    chains: &mut BTreeSet<u64>,
-    held: &mut BTreeMap<u32, (u64, BTreeSet<u32>)>,
-) {
+/// What one holder has.
+#[derive(Default)]
+struct Held {
+    chains: BTreeSet<u64>,
+    runs: BTreeSet<u32>,
+}
+
+fn audit_run(edit: &mut Edit<'_>, run: u32, chains: &mut BTreeSet<u64>, held: &mut BTreeMap<u32, Held>) {
     let shape = edit.line(run).own().shape;
     let meta = edit.state.metas[run as usize];
     let chain: Vec<u64> = edit
@@ -65,9 +69,9 @@ fn audit_run(
     assert!(!cover.is_empty(), "run {run} has a holder");
     for part in cover.each(shape.len) {
         assert!(part.from < part.to && part.to <= shape.len, "{part:?} of {} blocks", shape.len);
-        let (blocks, runs) = held.entry(part.holder).or_default();
-        *blocks += (part.to - part.from) as u64;
-        assert!(runs.insert(run), "one stretch per holder");
+        let held = held.entry(part.holder).or_default();
+        held.chains.extend(&chain[part.from..part.to]);
+        assert!(held.runs.insert(run), "one stretch per holder");
     }
     let end = cover.each(shape.len).map(|part| part.to).max();
     assert_eq!(end, Some(shape.len), "the last block of run {run} has a holder");

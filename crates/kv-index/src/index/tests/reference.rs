@@ -13,8 +13,8 @@ struct Engine {
 #[derive(Default, Clone)]
 pub(super) struct Reference {
     engines: Vec<Engine>,
-    /// Per holder: its engine and its blocks.
-    holders: Vec<(usize, BTreeSet<u64>)>,
+    /// Per holder: its engine, and its blocks with the number of their copies.
+    holders: Vec<(usize, BTreeMap<u64, u32>)>,
 }
 
 impl Reference {
@@ -22,7 +22,7 @@ impl Reference {
         while self.engines.len() <= engine {
             self.engines.push(Engine::default());
         }
-        self.holders.push((engine, BTreeSet::new()));
+        self.holders.push((engine, BTreeMap::new()));
     }
 
     pub(super) fn store(&mut self, holder: usize, blocks: &[Block]) {
@@ -40,25 +40,35 @@ impl Reference {
                 && old != block.engine
             {
                 self.engines[engine].by_name.remove(&old);
+                // Copies go by their name: those of the old one are forgotten, and the block is held by the new one.
+                let held = self.holders.iter_mut().filter(|held| held.0 == engine);
+                held.filter_map(|held| held.1.get_mut(&block.chain)).for_each(|copies| *copies = 1);
+                self.engines[engine].by_name.insert(block.engine, block.chain);
+                self.holders[holder].1.insert(block.chain, 1);
+                continue;
             }
             self.engines[engine].by_name.insert(block.engine, block.chain);
-            self.holders[holder].1.insert(block.chain);
+            *self.holders[holder].1.entry(block.chain).or_default() += 1;
         }
     }
 
     pub(super) fn remove(&mut self, holder: usize, names: &[u64]) {
         for name in names {
             if let Some(&chain) = self.engines[self.holders[holder].0].by_name.get(name)
-                && self.holders[holder].1.remove(&chain)
+                && let Some(copies) = self.holders[holder].1.get_mut(&chain)
             {
-                self.unname(holder, chain);
+                *copies -= 1;
+                if *copies == 0 {
+                    self.holders[holder].1.remove(&chain);
+                    self.unname(holder, chain);
+                }
             }
         }
     }
 
     fn unname(&mut self, holder: usize, chain: u64) {
         let engine = self.holders[holder].0;
-        if !self.holders.iter().any(|held| held.0 == engine && held.1.contains(&chain))
+        if !self.holders.iter().any(|held| held.0 == engine && held.1.contains_key(&chain))
             && let Some(name) = self.engines[engine].by_chain.remove(&chain)
         {
             self.engines[engine].by_name.remove(&name);
@@ -66,7 +76,7 @@ impl Reference {
     }
 
     pub(super) fn clear(&mut self, holder: usize) {
-        for chain in std::mem::take(&mut self.holders[holder].1) {
+        for chain in std::mem::take(&mut self.holders[holder].1).into_keys() {
             self.unname(holder, chain);
         }
     }
@@ -75,8 +85,8 @@ impl Reference {
         self.engines[self.holders[holder].0].by_name.get(&name).copied()
     }
 
-    pub(super) fn blocks(&self, holder: usize) -> &BTreeSet<u64> {
-        &self.holders[holder].1
+    pub(super) fn blocks(&self, holder: usize) -> BTreeSet<u64> {
+        self.holders[holder].1.keys().copied().collect()
     }
 
     pub(super) fn name_of(&self, holder: usize, chain: u64) -> u64 {
@@ -88,7 +98,7 @@ impl Reference {
     }
 
     pub(super) fn run_from(&self, holder: usize, chain: &[u64], from: usize) -> usize {
-        chain[from..].iter().take_while(|chain| self.holders[holder].1.contains(chain)).count()
+        chain[from..].iter().take_while(|chain| self.holders[holder].1.contains_key(chain)).count()
     }
 
     /// Holders of the first block with the leading blocks they have.

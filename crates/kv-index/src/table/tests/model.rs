@@ -1,6 +1,6 @@
 //! Random events of several engines on one index, against plain sets of prefixes.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use tito_test_support::random::Random;
 use tito_types::{EngineHash, KvEvent, StoredBlocks};
@@ -27,7 +27,8 @@ struct Engine {
     loads: u32,
     /// Whether it has stored anything yet.
     seen: bool,
-    held: [BTreeSet<Prefix>; 3],
+    /// By tier, with the number of copies.
+    held: [BTreeMap<Prefix, u32>; 3],
 }
 
 impl Engine {
@@ -51,7 +52,8 @@ impl Engine {
     fn store(&mut self, random: &mut Random) -> KvEvent {
         let roots = [vec![0], vec![self.loads]];
         let live = |prefix: &&Prefix| prefix.len() <= DEPTH && [0, self.loads].contains(&prefix[0]);
-        let known: Vec<&Prefix> = self.held.iter().flatten().filter(live).chain(&roots).collect();
+        let known: Vec<&Prefix> =
+            self.held.iter().flat_map(BTreeMap::keys).filter(live).chain(&roots).collect();
         let parent = known[random.index(known.len())].clone();
         let blocks = 1 + random.index(3.min(DEPTH + 1 - parent.len()));
         let tier = random.index(5).saturating_sub(2);
@@ -63,7 +65,9 @@ impl Engine {
         let whole = [parent, &kinds].concat();
         let prefixes = (parent.len() + 1..=whole.len()).map(|len| whole[..len].to_vec());
         let hashes = prefixes.clone().map(|prefix| self.name(&prefix)).collect();
-        self.held[tier].extend(prefixes);
+        for prefix in prefixes {
+            *self.held[tier].entry(prefix).or_default() += 1;
+        }
         self.seen = true;
         let adapted = parent[0] > 0;
         KvEvent::Stored(StoredBlocks {
@@ -100,24 +104,26 @@ impl Engine {
     /// Copies up to three blocks, wherever they are in their prefixes, to a lower tier, saying their names only.
     fn copy(&mut self, random: &mut Random) -> KvEvent {
         let (tier, mut hashes) = (1 + random.index(2), Vec::new());
-        let held: Vec<Prefix> = self.held.iter().flatten().cloned().collect();
+        let held: Vec<Prefix> = self.held.iter().flat_map(BTreeMap::keys).cloned().collect();
         for _ in 0..random.index(4).min(held.len()) {
             let prefix = &held[random.index(held.len())];
             hashes.push(self.name(prefix));
-            self.held[tier].insert(prefix.clone());
+            *self.held[tier].entry(prefix.clone()).or_default() += 1;
         }
         KvEvent::Copied { hashes, tier: TIERS[tier] }
     }
 
-    /// Removes up to three blocks from one tier, wherever they are in their prefixes, and one it never had.
+    /// Removes a copy of up to three blocks from one tier, wherever they are in their prefixes, and one it never had.
     fn remove(&mut self, random: &mut Random) -> KvEvent {
         let tier = random.index(3);
         let mut hashes = vec![EngineHash(random.index(1_000) as u64)];
         for _ in 0..random.index(4) {
             let at = random.index(self.held[tier].len().max(1));
-            if let Some(prefix) = self.held[tier].iter().nth(at).cloned() {
+            if let Some(prefix) = self.held[tier].keys().nth(at).cloned() {
                 hashes.push(self.name(&prefix));
-                self.held[tier].remove(&prefix);
+                let copies = self.held[tier].get_mut(&prefix).expect("it was just found");
+                *copies -= 1;
+                self.held[tier].retain(|_, copies| *copies > 0);
             }
         }
         KvEvent::Removed { hashes, tier: TIERS[tier] }
@@ -126,7 +132,7 @@ impl Engine {
     fn overlap(&self, prompt: &[u32]) -> TierOverlap {
         let mut from = 0;
         let [gpu, cpu, storage] = [0, 1, 2].map(|tier| {
-            let held = |len: &usize| self.held[tier].contains(&prompt[..=*len]);
+            let held = |len: &usize| self.held[tier].contains_key(&prompt[..=*len]);
             let run = (from + 1..prompt.len()).take_while(held).count();
             from += run;
             run

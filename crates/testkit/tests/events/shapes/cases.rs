@@ -149,8 +149,16 @@ fn identities() -> Vec<Case> {
 fn histories() -> Vec<Case> {
     vec![
         Case::new(
-            "stored twice and removed once is gone",
+            "stored twice and removed once is there",
             vec![vec![stored(None, &[1, 2], 0)], vec![stored(None, &[1, 2], 0), removed(&[2])]],
+            vec![(prompt(), [2, 0, 0])],
+        ),
+        Case::new(
+            "stored twice and removed twice is gone",
+            vec![
+                vec![stored(None, &[1, 2], 0), stored(Some(1), &[2], 4)],
+                vec![removed(&[2]), removed(&[2])],
+            ],
             vec![(prompt(), [1, 0, 0])],
         ),
         Case::new(
