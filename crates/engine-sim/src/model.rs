@@ -164,10 +164,10 @@ impl Model {
         self.config.eos_probability > 0.0 && unit(fold(context.word(), END)) < self.config.eos_probability
     }
 
-    /// The uniform draw of a position; a request's seed gives it another one.
-    pub(crate) fn draw(context: Context, seed: Option<i64>) -> f64 {
+    /// The uniform draw of a position; a key gives it another one.
+    pub(crate) fn draw(context: Context, key: Option<u64>) -> f64 {
         let word = fold(context.word(), DRAW);
-        unit(seed.map_or(word, |seed| fold(word, mix(seed as u64))))
+        unit(key.map_or(word, |key| fold(word, mix(key))))
     }
 
     /// Which of the shapes a position has.

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use crate::hash::mix;
 use crate::model::{Context, Curve, Model};
 
 #[cfg(test)]
@@ -10,6 +11,8 @@ mod tests;
 
 /// Leading ranks that a constrained choice looks at, besides the ids that the constraints name.
 const LOOK_AT_RANKS: u32 = 64;
+/// Keeps numbers of arrivals apart from seeds.
+const ARRIVAL: u64 = 0x4152_5256;
 /// A bias of this size or larger decides alone, whatever the model says.
 const DECISIVE_BIAS: f32 = 100.0;
 
@@ -26,6 +29,9 @@ pub struct Sampling {
     pub min_p: f32,
     /// Gives the request draws of its own.
     pub seed: Option<i64>,
+    /// Number of the request's arrival. Where ids are drawn without a seed, the first one is drawn with it, so that equal
+    /// requests differ; all others follow from the ids before. None draws the first one like the others.
+    pub arrival: Option<u64>,
     /// Added to logits. +100 forces an id, -100 forbids it.
     pub logit_bias: Vec<(u32, f32)>,
     /// If not empty, the only ids there are.
@@ -43,6 +49,7 @@ impl Sampling {
             top_p: 1.0,
             min_p: 0.0,
             seed: None,
+            arrival: None,
             logit_bias: Vec::new(),
             allowed_ids: Vec::new(),
             bad_words: Vec::new(),
@@ -82,7 +89,7 @@ impl Sampler {
         let Some(curve) = &self.curve else { return model.id_at(context, 1) };
         let shape = Model::shape(context);
         let support = self.support(curve, shape);
-        model.id_at(context, curve.rank(shape, support, Model::draw(context, self.sampling.seed)))
+        model.id_at(context, curve.rank(shape, support, self.draw(context, output)))
     }
 
     /// The ids that could have been chosen, in order of id.
@@ -102,6 +109,15 @@ impl Sampler {
         ids
     }
 
+    /// The uniform draw of the id after `output`.
+    fn draw(&self, context: Context, output: &[u32]) -> f64 {
+        match (self.sampling.seed, self.sampling.arrival) {
+            (Some(seed), _) => Model::draw(context, Some(seed as u64)),
+            (None, Some(arrival)) if output.is_empty() => Model::draw(context, Some(mix(arrival ^ ARRIVAL))),
+            (None, _) => Model::draw(context, None),
+        }
+    }
+
     fn support(&self, curve: &Curve, shape: usize) -> u32 {
         curve.support(shape, self.sampling.top_k, self.sampling.top_p, self.sampling.min_p)
     }
@@ -117,7 +133,7 @@ impl Sampler {
         }
         let kept = self.truncate(&mut weighed);
         let total: f64 = weighed[..kept].iter().map(|entry| entry.weight).sum();
-        let mut left = Model::draw(context, self.sampling.seed) * total;
+        let mut left = self.draw(context, output) * total;
         for entry in &weighed[..kept] {
             left -= entry.weight;
             if left < 0.0 {

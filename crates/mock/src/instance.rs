@@ -1,6 +1,7 @@
 //! Everything that the services of one mock share.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -29,6 +30,8 @@ pub(crate) struct Instance {
     pub(crate) faults: Faults,
     pub(crate) journal: Journal,
     pub(crate) lifecycle: Lifecycle,
+    /// Requests that arrived, on all ranks.
+    pub(crate) arrivals: AtomicU64,
     /// One permit per call alive.
     pub(crate) slots: Arc<Semaphore>,
     /// Settings of KV events per owned rank, with the ports that were bound. Empty when there are none.
@@ -59,6 +62,7 @@ impl Instance {
             lifecycle: Lifecycle::new(),
             kv_sources,
             kv_logs,
+            arrivals: AtomicU64::new(0),
             slots: Arc::new(Semaphore::new(config.max_live_requests as usize)),
             identity: config.instance_id.clone().unwrap_or_else(|| Uuid::new_v4().simple().to_string()),
             created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),

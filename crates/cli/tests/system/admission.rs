@@ -102,7 +102,7 @@ async fn the_prompts_of_one_request_may_be_more_than_the_places() {
     let engine = MockEngine::start(&[]).await;
     let serve = Serve::ready(&[&engine.url()], &["--max-in-flight", "1"]).await;
     let prompts: Vec<Value> = (0..5).map(|at| json!([at, at + 1])).collect();
-    let whole = json!({ "prompt": prompts, "max_tokens": 3, "return_token_ids": true });
+    let whole = json!({ "prompt": prompts, "max_tokens": 3, "temperature": 0, "return_token_ids": true });
     let mut streamed = whole.clone();
     streamed["stream"] = json!(true);
     let reply = serve.post(COMPLETIONS, &whole).send().await;

@@ -27,7 +27,7 @@ pub(crate) fn body(path: &str, stream: bool, more: &Value) -> Value {
 }
 
 /// More members for a request: sampling parameters where the route has them, and others beside the prompt.
-fn sampled(path: &str, sampling: &Value, beside: &Value) -> Value {
+pub(crate) fn sampled(path: &str, sampling: &Value, beside: &Value) -> Value {
     let mut more = beside.clone();
     if path == GENERATE {
         more["sampling_params"] = sampling.clone();

@@ -88,6 +88,33 @@ fn seeds_give_different_draws_and_the_same_seed_the_same() {
 }
 
 #[test]
+fn an_arrival_draws_the_first_id_and_the_rest_follows_from_it() {
+    let constrained = Sampling { logit_bias: vec![(7, 0.5)], ..warm() };
+    for base in [warm(), constrained] {
+        let arrived = |number| run(Sampling { arrival: Some(number), ..base.clone() }, 20, &[]);
+        assert_eq!(arrived(3), arrived(3));
+        let outputs: Vec<Vec<u32>> = (0..40).map(arrived).collect();
+        let mut firsts: Vec<u32> = outputs.iter().map(|output| output[0]).collect();
+        firsts.sort_unstable();
+        firsts.dedup();
+        assert!(firsts.len() > 3, "{firsts:?}");
+        // What follows the first id is what follows it for everybody.
+        for output in &outputs {
+            let same = outputs.iter().filter(|other| other[0] == output[0]);
+            assert!(same.into_iter().all(|other| other == output));
+        }
+    }
+}
+
+#[test]
+fn an_arrival_changes_neither_greedy_nor_seeded_ids() {
+    for base in [Sampling::greedy(), Sampling { seed: Some(5), ..warm() }] {
+        let arrived = |arrival| run(Sampling { arrival, ..base.clone() }, 20, &[]);
+        assert_eq!([arrived(Some(1)), arrived(Some(2))], [arrived(None), arrived(None)]);
+    }
+}
+
+#[test]
 fn truncation_bounds_the_rank_with_and_without_constraints() {
     let model = model();
     let cases = [

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tito_engine_sim::{Extra, Finish, RequestId, Script, SimRequest, StopCause, fold, hash_bytes};
 use tokio::sync::mpsc;
@@ -53,6 +54,7 @@ impl Call {
         let knobs = if instance.config.scripts { Knobs::of(kv).map(Box::new) } else { None };
         let id = engine.next_id();
         let mut sim = sim_request(id, &plan, &effects, transfer);
+        sim.sampling.arrival = Some(instance.arrivals.fetch_add(1, Ordering::Relaxed));
         constrain(&plan, instance.config.vocabulary.eos_id, &mut sim);
         if let Some(knobs) = &knobs {
             knobs.apply(&mut sim, &mut effects);

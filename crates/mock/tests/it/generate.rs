@@ -101,3 +101,32 @@ async fn a_long_prompt_flows() {
     let output = mock.inference().await.generate(request("r", &prompt(11, 100_000), 4)).await.unwrap();
     assert_eq!(outputs(output.into_inner()).num_tokens, 4);
 }
+
+#[tokio::test]
+async fn without_a_seed_the_first_token_is_drawn_and_the_rest_follows_from_it() {
+    let ask = |temperature, seed| GenerateRequest {
+        temperature: Some(temperature),
+        sampling: Some(RandomSampling { seed, ..RandomSampling::default() }),
+        ..request("r", &prompt(4, 20), 8)
+    };
+    let outputs_of = async |request: GenerateRequest| {
+        let mock = Running::start(MockConfig::new()).await;
+        let mut client = mock.inference().await;
+        let mut all = Vec::new();
+        for _ in 0..20 {
+            all.push(outputs(client.generate(request.clone()).await.unwrap().into_inner()).token_ids);
+        }
+        all
+    };
+    let unseeded = outputs_of(ask(1.0, None)).await;
+    assert_eq!(unseeded, outputs_of(ask(1.0, None)).await, "the same arrivals at another mock of that seed");
+    let mut by_first = std::collections::BTreeMap::new();
+    for output in &unseeded {
+        assert_eq!(*by_first.entry(output[0]).or_insert(output), output);
+    }
+    assert!(by_first.len() > 1, "{by_first:?}");
+    for (what, request) in [("greedy", ask(0.0, None)), ("seeded", ask(1.0, Some(7)))] {
+        let outputs = outputs_of(request).await;
+        assert!(outputs.iter().all(|output| output == &outputs[0]), "{what}: {outputs:?}");
+    }
+}
