@@ -4,10 +4,13 @@
 //!
 //! | variable | value |
 //! | --- | --- |
-//! | `TITO_CONFORMANCE_KIND` | `mock`, `light` or `dense` |
+//! | `TITO_CONFORMANCE_KIND` | `mock`, `light`, `dense` or `dense-priority` |
 //! | `TITO_CONFORMANCE_GRPC` | `host:port` of the engine's gRPC services; absent for `mock` |
 //! | `TITO_CONFORMANCE_HTTP` | `host:port` of the engine's HTTP server; absent for `mock` |
 //! | `TITO_CONFORMANCE_SKIPPED` | file to which the suite adds the name of each case that the engine cannot show |
+//!
+//! The kinds `dense-tight` and `dense-priority` are the dense engine with few blocks, short chunks of prefill and KV events,
+//! under either scheduling policy. They run the areas of the suite that need such an engine.
 //!
 //! The kinds `vl` and `dp2` are for exact routing: `tito serve` over two engines that take media, and over one engine of two
 //! data-parallel ranks, both with KV events. Those tests are in `crates/cli/tests/system/exact`, where simulated engines
@@ -20,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Result, bail};
 
 use crate::Verdict;
-use crate::engine_kit::KitArgs;
+use crate::engine_kit::{KitArgs, RunningEngine};
 use crate::process;
 use crate::table;
 use crate::workspace::Workspace;
@@ -52,6 +55,10 @@ enum EngineKind {
     Light,
     /// Real vLLM on CPU with a small dense model.
     Dense,
+    /// The same with few blocks and KV events.
+    DenseTight,
+    /// The same with the priority policy, too.
+    DensePriority,
     /// Two real vLLM on CPU that take images, behind a router.
     Vl,
     /// One real vLLM on CPU with two data-parallel ranks, behind a router.
@@ -64,6 +71,8 @@ impl EngineKind {
             Self::Mock => "mock",
             Self::Light => "light",
             Self::Dense => "dense",
+            Self::DenseTight => "dense-tight",
+            Self::DensePriority => "dense-priority",
             Self::Vl => "vl",
             Self::Dp2 => "dp2",
         }
@@ -85,6 +94,19 @@ type Outcomes = BTreeMap<String, Outcome>;
 /// Arguments of the real engine. One request at a time proves that a queued one is dropped, too.
 const DENSE_ARGS: [&str; 2] = ["--max-num-seqs", "1"];
 
+/// Blocks of an engine with few of them, for the kit. What the suite takes for few is in its `needs.rs`.
+const TIGHT_KIT_ARGS: [&str; 2] = ["--blocks", "24"];
+
+/// A sequence can use every block, and a long prompt takes several steps.
+const TIGHT_ARGS: [&str; 6] =
+    ["--max-model-len", "736", "--max-num-batched-tokens", "128", "--max-num-seqs", "8"];
+
+/// Urgent requests first.
+const PRIORITY_ARGS: [&str; 2] = ["--scheduling-policy", "priority"];
+
+/// The areas that need an engine with few blocks.
+const TIGHT_AREAS: [&str; 2] = ["scheduling::", "events::"];
+
 /// Runs the suite against each engine in turn and prints the matrix.
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Verdict> {
     let mut engines = args.engines.clone();
@@ -100,7 +122,11 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Verdict> {
         // What the other engines showed is worth printing even when one does not start.
         let tested = match engine {
             EngineKind::Vl | EngineKind::Dp2 => exact(workspace, args, engine),
-            EngineKind::Mock | EngineKind::Light | EngineKind::Dense => test(workspace, args, engine),
+            EngineKind::Mock
+            | EngineKind::Light
+            | EngineKind::Dense
+            | EngineKind::DenseTight
+            | EngineKind::DensePriority => test(workspace, args, engine),
         };
         let (outcomes, success) = tested.unwrap_or_else(|error| {
             eprintln!("{}: {error:#}", engine.as_str());
@@ -122,12 +148,25 @@ fn test(workspace: &Workspace, args: &Args, engine: EngineKind) -> Result<(Outco
     let running = match engine {
         EngineKind::Light => Some(args.kit.start(engine.as_str(), "conformance", &[], &[])?),
         EngineKind::Dense => Some(args.kit.start(engine.as_str(), "conformance", &[], &DENSE_ARGS)?),
+        EngineKind::DenseTight => Some(start_tight(args, &TIGHT_ARGS)?),
+        EngineKind::DensePriority => Some(start_tight(args, &[&TIGHT_ARGS[..], &PRIORITY_ARGS].concat())?),
         EngineKind::Mock | EngineKind::Vl | EngineKind::Dp2 => None,
+    };
+    let (kind, areas): (&str, &[&str]) = match engine {
+        EngineKind::DenseTight => (EngineKind::Dense.as_str(), &TIGHT_AREAS),
+        EngineKind::DensePriority => (engine.as_str(), &TIGHT_AREAS),
+        EngineKind::Mock | EngineKind::Light | EngineKind::Dense | EngineKind::Vl | EngineKind::Dp2 => {
+            (engine.as_str(), &[])
+        }
     };
     let skipped =
         std::env::temp_dir().join(format!("tito-skipped-{}-{}", engine.as_str(), std::process::id()));
     let mut suite = process::cargo(&workspace.root, &SUITE);
-    suite.arg("--").args(&args.filter).env("TITO_CONFORMANCE_KIND", engine.as_str());
+    match &args.filter {
+        Some(filter) => suite.arg("--").arg(filter),
+        None => suite.arg("--").args(areas),
+    };
+    suite.env("TITO_CONFORMANCE_KIND", kind);
     suite.env("TITO_CONFORMANCE_SKIPPED", &skipped);
     match &running {
         Some(running) => {
@@ -142,6 +181,13 @@ fn test(workspace: &Workspace, args: &Args, engine: EngineKind) -> Result<(Outco
         std::fs::remove_file(&skipped)?;
     }
     Ok((outcomes, status.success()))
+}
+
+/// Starts a dense engine of few blocks that publishes its events.
+fn start_tight(args: &Args, engine_args: &[&str]) -> Result<RunningEngine> {
+    let port = events_port()?.to_string();
+    let kit_args = [&TIGHT_KIT_ARGS[..], &["--kv", port.as_str()]].concat();
+    args.kit.start("dense", "conformance-tight", &kit_args, engine_args)
 }
 
 /// Runs the tests of exact routing over real engines, which are stopped before this returns.

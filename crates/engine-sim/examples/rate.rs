@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tito_engine_sim::{Model, ModelConfig, RequestId, SimConfig, SimRequest, Simulation, Step, Timing};
+use tito_engine_sim::{
+    Model, ModelConfig, RequestId, SchedulingPolicy, SimConfig, SimRequest, Simulation, Step, Timing,
+};
 
 const REQUESTS: u64 = 100_000;
 const PROMPT_TOKENS: u32 = 512;
@@ -26,6 +28,7 @@ fn main() {
         max_running: 512,
         max_step_tokens: 16_384,
         max_waiting: 1024,
+        policy: SchedulingPolicy::Fcfs,
         kv_events: false,
         timing: Timing::INSTANT,
     };

@@ -1,6 +1,10 @@
 //! The pool of KV blocks: reference counts, prefix cache, least-recently-used eviction.
 //!
-//! Blocks and the free list live in one vector, linked by index, so every operation is constant-time.
+//! As in vLLM 0.32 (`v1/core/block_pool.py`) equal blocks are not merged: each block that was computed is a *copy* under
+//! the same hash, a look-up finds the oldest copy, and the eviction of each copy is an event of its own.
+//!
+//! Blocks, the free list and the copies of a hash live in one vector, linked by index, so every operation is
+//! constant-time.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -14,7 +18,8 @@ mod tests;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockHash(pub u64);
 
-/// A run of new cached blocks of one request. The parent is cached: a prefix never loses its start first.
+/// A run of newly cached blocks of one request: as many copies, of new content or of content that is cached already.
+/// The parent is cached: a prefix never loses its start first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredBlocks {
     /// Whose tokens they hold.
@@ -32,9 +37,9 @@ pub struct StoredBlocks {
 /// A change of the prefix cache, in the order in which a publisher sends it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KvEvent {
-    /// Blocks can be found from now on.
+    /// One copy more of each of these blocks is cached.
     Stored(StoredBlocks),
-    /// Blocks cannot be found any more.
+    /// One copy of each of these blocks is cached no more. A hash that is named twice lost two copies.
     Removed(Vec<BlockHash>),
     /// The cache is empty. Like vLLM 0.32, it leads the first step that stores blocks after the reset.
     Cleared,
@@ -49,12 +54,31 @@ const NONE: BlockIndex = BlockIndex::MAX;
 struct Block {
     references: u32,
     hash: Option<BlockHash>,
+    /// Neighbours in the free list.
+    free: Links,
+    /// Neighbours among the copies of its hash.
+    copies: Links,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Links {
     previous: BlockIndex,
     next: BlockIndex,
 }
 
+impl Links {
+    const NONE: Self = Self { previous: NONE, next: NONE };
+}
+
+/// The oldest and the newest copy of a hash.
+#[derive(Debug, Clone, Copy)]
+struct Copies {
+    first: BlockIndex,
+    last: BlockIndex,
+}
+
 #[expect(clippy::disallowed_types, reason = "looked up by key only, never iterated: no order can leak")]
-type ByHash = std::collections::HashMap<BlockHash, BlockIndex, BuildHasherDefault<Spread>>;
+type ByHash = std::collections::HashMap<BlockHash, Copies, BuildHasherDefault<Spread>>;
 
 /// A hasher for keys that are hashes already.
 #[derive(Debug, Default)]
@@ -90,7 +114,7 @@ pub(crate) struct BlockPool {
 impl BlockPool {
     /// A pool of `blocks` blocks; `record` keeps what is evicted for [`BlockPool::take_removed`].
     pub(crate) fn new(blocks: u32, record: bool) -> Self {
-        let empty = Block { references: 0, hash: None, previous: NONE, next: NONE };
+        let empty = Block { references: 0, hash: None, free: Links::NONE, copies: Links::NONE };
         let mut pool = Self {
             blocks: vec![empty; blocks as usize],
             cached: ByHash::default(),
@@ -115,13 +139,14 @@ impl BlockPool {
         self.free
     }
 
-    /// How many blocks can be found by their hash.
+    /// How many hashes can be found, whatever the number of their copies.
     pub(crate) fn cached(&self) -> u32 {
         self.cached.len() as u32
     }
 
+    /// The oldest copy of a block.
     pub(crate) fn find(&self, hash: BlockHash) -> Option<BlockIndex> {
-        self.cached.get(&hash).copied()
+        self.cached.get(&hash).map(|copies| copies.first)
     }
 
     pub(crate) fn is_referenced(&self, index: BlockIndex) -> bool {
@@ -142,7 +167,7 @@ impl BlockPool {
         self.unlink(index);
         self.blocks[index as usize].references = 1;
         if let Some(hash) = self.blocks[index as usize].hash.take() {
-            self.cached.remove(&hash);
+            self.forget_copy(index, hash);
             if self.record {
                 self.removed.push(hash);
             }
@@ -150,14 +175,37 @@ impl BlockPool {
         Some(index)
     }
 
-    /// Makes a full block findable, or says which other block has the same content already.
-    pub(crate) fn register(&mut self, index: BlockIndex, hash: BlockHash) -> Result<(), BlockIndex> {
-        if let Some(&other) = self.cached.get(&hash) {
-            return Err(other);
+    /// Makes a full block findable that has no hash yet, as the newest copy of its content.
+    pub(crate) fn cache(&mut self, index: BlockIndex, hash: BlockHash) {
+        let copies = self.cached.entry(hash).or_insert(Copies { first: index, last: NONE });
+        let last = std::mem::replace(&mut copies.last, index);
+        if last != NONE {
+            self.blocks[last as usize].copies.next = index;
         }
-        self.cached.insert(hash, index);
-        self.blocks[index as usize].hash = Some(hash);
-        Ok(())
+        let block = &mut self.blocks[index as usize];
+        debug_assert_eq!(block.hash, None, "a block is cached once");
+        block.hash = Some(hash);
+        block.copies = Links { previous: last, next: NONE };
+    }
+
+    /// Takes a block out of the copies of its hash.
+    fn forget_copy(&mut self, index: BlockIndex, hash: BlockHash) {
+        let Links { previous, next } = self.blocks[index as usize].copies;
+        let copies = self.cached.get_mut(&hash).expect("a block with a hash is one of its copies");
+        match (previous, next) {
+            (NONE, NONE) => {
+                self.cached.remove(&hash);
+            }
+            (NONE, next) => copies.first = next,
+            (previous, NONE) => copies.last = previous,
+            (_, _) => {}
+        }
+        if previous != NONE {
+            self.blocks[previous as usize].copies.next = next;
+        }
+        if next != NONE {
+            self.blocks[next as usize].copies.previous = previous;
+        }
     }
 
     /// Gives a reference back. A block without content is taken again first, a cached one last.
@@ -190,10 +238,10 @@ impl BlockPool {
     fn link_last(&mut self, index: BlockIndex) {
         let tail = self.free_tail;
         let block = &mut self.blocks[index as usize];
-        (block.previous, block.next) = (tail, NONE);
+        block.free = Links { previous: tail, next: NONE };
         match tail {
             NONE => self.free_head = index,
-            tail => self.blocks[tail as usize].next = index,
+            tail => self.blocks[tail as usize].free.next = index,
         }
         self.free_tail = index;
         self.free += 1;
@@ -202,24 +250,24 @@ impl BlockPool {
     fn link_first(&mut self, index: BlockIndex) {
         let head = self.free_head;
         let block = &mut self.blocks[index as usize];
-        (block.previous, block.next) = (NONE, head);
+        block.free = Links { previous: NONE, next: head };
         match head {
             NONE => self.free_tail = index,
-            head => self.blocks[head as usize].previous = index,
+            head => self.blocks[head as usize].free.previous = index,
         }
         self.free_head = index;
         self.free += 1;
     }
 
     fn unlink(&mut self, index: BlockIndex) {
-        let Block { previous, next, .. } = self.blocks[index as usize];
+        let Links { previous, next } = self.blocks[index as usize].free;
         match previous {
             NONE => self.free_head = next,
-            previous => self.blocks[previous as usize].next = next,
+            previous => self.blocks[previous as usize].free.next = next,
         }
         match next {
             NONE => self.free_tail = previous,
-            next => self.blocks[next as usize].previous = previous,
+            next => self.blocks[next as usize].free.previous = previous,
         }
         self.free -= 1;
     }

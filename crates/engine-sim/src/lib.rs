@@ -21,5 +21,7 @@ pub use hash::{fold, hash_bytes};
 pub use model::{Candidate, Context, Model, ModelConfig};
 pub use request::{Extra, Finish, RequestId, Script, SimRequest, StopCause};
 pub use sampling::{Sampler, Sampling};
-pub use simulation::{Error, PauseMode, SimConfig, Simulation, Started, Stats, Step, StepOutput, StepToken};
+pub use simulation::{
+    Error, PauseMode, SchedulingPolicy, SimConfig, Simulation, Started, Stats, Step, StepOutput, StepToken,
+};
 pub use timing::{StepLoad, Timing};

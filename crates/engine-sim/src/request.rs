@@ -55,7 +55,7 @@ pub struct SimRequest {
     pub stop_ids: Vec<u32>,
     /// Whether the primary EOS id is an id like any other.
     pub ignore_eos: bool,
-    /// Lower runs earlier; ties go by arrival.
+    /// Lower starts earlier and ties go by arrival, where the policy looks at it.
     pub priority: i32,
     /// How ids are chosen.
     pub sampling: Sampling,

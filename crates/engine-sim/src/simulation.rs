@@ -33,6 +33,8 @@ pub struct SimConfig {
     pub max_step_tokens: u32,
     /// Most requests that wait. Beyond it [`Simulation::submit`] fails.
     pub max_waiting: u32,
+    /// Who starts first and who gives way.
+    pub policy: SchedulingPolicy,
     /// Whether steps report changes of the prefix cache.
     pub kv_events: bool,
     /// How long steps take.
@@ -64,12 +66,21 @@ pub enum Error {
     Duplicate(RequestId),
 }
 
+/// The order in which requests start, and who loses its blocks when there are too few. vLLM's `--scheduling-policy`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SchedulingPolicy {
+    /// First come, first served; the last one to start gives way. vLLM's default: priorities have no effect.
+    Fcfs,
+    /// Lower priority first, then arrival; the last one in that order gives way.
+    Priority,
+}
+
 /// What happens to requests in flight when the scheduler pauses. New ones wait in every mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PauseMode {
     /// All end as aborted.
     Abort,
-    /// Those that have started run to their end.
+    /// Those that run go on to their end. As in vLLM 0.32, one that is preempted meanwhile waits for the resume.
     Wait,
     /// All are frozen and go on after the resume.
     Keep,
@@ -92,7 +103,8 @@ pub struct Stats {
     pub steps: u64,
     /// Sequences that lost their blocks and were computed again.
     pub preemptions: u64,
-    /// Prompt tokens looked up in the prefix cache.
+    /// Prompt tokens looked up in the prefix cache when a request began; not those of a request that may not read it, and
+    /// not what is looked up again after a preemption.
     pub cache_queries_tokens: u64,
     /// Prompt tokens found there.
     pub cache_hits_tokens: u64,
@@ -102,7 +114,8 @@ pub struct Stats {
     pub output_tokens: u64,
 }
 
-/// Position in the waiting queue: lower priority first, then arrival.
+/// Position in the waiting queue: lower priority first where the policy looks at it, then arrival. A preempted sequence
+/// keeps it: whatever waits came later or is less urgent.
 type Turn = (i32, u64);
 
 /// A simulated engine.
@@ -111,7 +124,7 @@ pub struct Simulation {
     config: SimConfig,
     model: Arc<Model>,
     pool: BlockPool,
-    /// In order of [`Turn`], so that the last one is the first to be preempted.
+    /// In the order in which they started.
     #[expect(clippy::vec_box, reason = "sequences move between batch and queue: a move is a pointer")]
     running: Vec<Box<Sequence>>,
     waiting: BTreeMap<Turn, Box<Sequence>>,
@@ -172,7 +185,11 @@ impl Simulation {
         if self.turns.contains_key(&request.id) {
             return Err(Error::Duplicate(request.id));
         }
-        let turn = (request.priority, self.arrivals);
+        let priority = match self.config.policy {
+            SchedulingPolicy::Fcfs => 0,
+            SchedulingPolicy::Priority => request.priority,
+        };
+        let turn = (priority, self.arrivals);
         self.arrivals += 1;
         self.turns.insert(request.id, turn);
         let sequence = Sequence::new(request, turn, &self.model, self.config.block_tokens, max_tokens);
@@ -187,7 +204,7 @@ impl Simulation {
         self.starved = false;
         if let Some(mut sequence) = self.waiting.remove(&turn) {
             self.release(&mut sequence);
-        } else if let Ok(index) = self.running.binary_search_by_key(&turn, |sequence| sequence.turn) {
+        } else if let Some(index) = self.running.iter().position(|sequence| sequence.id == id) {
             let mut sequence = self.running.remove(index);
             self.release(&mut sequence);
         }
@@ -220,9 +237,9 @@ impl Simulation {
         self.pause
     }
 
-    /// Whether nothing that has started is unfinished. Never true for frozen sequences.
+    /// Whether the batch is empty. Never true for frozen sequences.
     pub fn drained(&self) -> bool {
-        self.running.is_empty() && !self.waiting.values().any(|sequence| sequence.started())
+        self.running.is_empty()
     }
 
     /// Whether no request is alive.
@@ -239,8 +256,8 @@ impl Simulation {
 
     /// Takes the blocks of whatever runs, which is computed again, and empties the prefix cache.
     pub fn preempt_and_reset(&mut self) {
-        while !self.running.is_empty() {
-            self.preempt_last();
+        while let Some(last) = self.running.len().checked_sub(1) {
+            self.preempt(last);
         }
         let reset = self.reset_prefix_cache();
         debug_assert!(reset, "only running sequences hold blocks");
@@ -252,8 +269,7 @@ impl Simulation {
             return None;
         }
         let can_admit = (self.running.len() as u32) < self.config.max_running;
-        let admissible = can_admit && self.waiting.values().any(|sequence| self.may_start(sequence));
-        if admissible && !self.starved {
+        if can_admit && self.pause.is_none() && !self.waiting.is_empty() && !self.starved {
             return Some(now);
         }
         let due = |sequence: &Sequence| sequence.due().map(|due| due.max(now));
@@ -280,18 +296,11 @@ impl Simulation {
         if self.pause == Some(PauseMode::Keep) {
             return;
         }
+        let cleared = std::mem::take(&mut self.cleared);
+        step.events.extend((0..cleared).map(|_| KvEvent::Cleared));
         let work = self.schedule(now, step);
+        step.removed(self.pool.take_removed());
         self.advance(now, work, step);
-        self.collect_events(step);
-    }
-
-    /// A pause keeps new requests out; what had started before a `Wait` comes back after a preemption.
-    fn may_start(&self, sequence: &Sequence) -> bool {
-        match self.pause {
-            None => true,
-            Some(PauseMode::Wait) => sequence.started(),
-            Some(PauseMode::Abort | PauseMode::Keep) => false,
-        }
     }
 
     /// Gives the blocks of a sequence back, last one first, so that the start of a prefix survives longest.
@@ -299,17 +308,6 @@ impl Simulation {
         self.starved = false;
         for index in sequence.take_blocks().into_iter().rev() {
             self.pool.release(index);
-        }
-    }
-
-    /// Orders the step's events as a publisher sends them.
-    fn collect_events(&mut self, step: &mut Step) {
-        let removed = self.pool.take_removed();
-        if !removed.is_empty() {
-            step.events.insert(0, KvEvent::Removed(removed));
-        }
-        for _ in 0..std::mem::take(&mut self.cleared) {
-            step.events.insert(0, KvEvent::Cleared);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tito_engine_sim::{ModelConfig, SimConfig, Timing};
+use tito_engine_sim::{ModelConfig, SchedulingPolicy, SimConfig, Timing};
 
 use crate::faults::FaultSpec;
 
@@ -91,6 +91,8 @@ pub struct MockConfig {
     pub max_num_seqs: u32,
     /// Most tokens computed in one step, per rank.
     pub max_num_batched_tokens: u32,
+    /// Who starts first and who is preempted. Flag `--scheduling-policy`.
+    pub scheduling_policy: SchedulingPolicy,
     /// Most candidates per position that a request may ask for; -1 lifts the cap.
     pub max_logprobs: i32,
     /// Ranks of the whole deployment.
@@ -171,6 +173,7 @@ impl MockConfig {
             num_gpu_blocks: 32_768,
             max_num_seqs: 128,
             max_num_batched_tokens: 2048,
+            scheduling_policy: SchedulingPolicy::Fcfs,
             max_logprobs: 20,
             data_parallel_size: 1,
             data_parallel_start_rank: 0,
@@ -231,6 +234,7 @@ impl MockConfig {
             max_running: self.max_num_seqs,
             max_step_tokens: self.max_num_batched_tokens,
             max_waiting: self.max_live_requests,
+            policy: self.scheduling_policy,
             kv_events: self.kv_events.as_ref().is_some_and(KvEventsConfig::is_published),
             timing: self.timing,
         }

@@ -79,6 +79,15 @@ pub enum Fault {
         /// What happens.
         frame: FrameFault,
     },
+    /// Batches of KV events are sent late, in their order; replays do not have them before.
+    KvDelay {
+        /// The global rank; `None` is every one.
+        rank: Option<u32>,
+        /// Least time between the output of a step and its batch.
+        delay: Duration,
+        /// Most time beyond that; how much of it is drawn per batch from the mock's seed.
+        jitter: Duration,
+    },
     /// Replays of KV events are answered late.
     KvReplayDelay {
         /// The global rank; `None` is every one.
@@ -124,7 +133,13 @@ pub enum BadFrame {
 impl Fault {
     /// Whether it is about KV events and not about requests.
     fn is_kv(&self) -> bool {
-        matches!(self, Self::KvFrame { .. } | Self::KvReplayDelay { .. } | Self::KvReplaySilent { .. })
+        matches!(
+            self,
+            Self::KvFrame { .. }
+                | Self::KvDelay { .. }
+                | Self::KvReplayDelay { .. }
+                | Self::KvReplaySilent { .. }
+        )
     }
 }
 
@@ -157,6 +172,7 @@ impl FaultSpec {
     /// | `logprob` | `at_token`, `value`: `nan`, `-inf`, `inf` |
     /// | `refuse`, `drain` | nothing |
     /// | `kv_frame` | `rank`, `at_seq`, `frame`: `drop`, `duplicate`, `reorder`, `corrupt`, `truncate_seq` |
+    /// | `kv_delay` | `rank`, `delay_ms`, `jitter_ms` |
     /// | `kv_replay_delay` | `rank`, `delay_ms` |
     /// | `kv_replay_silent` | `rank` |
     pub fn parse(json: &str) -> Result<Self, FaultError> {
@@ -257,6 +273,14 @@ impl Faults {
         })
     }
 
+    /// How late a batch of KV events is sent, and how much later at most: by the first fault that was set for its rank.
+    pub(crate) fn take_delay(&self, of_rank: u32) -> Option<(Duration, Duration)> {
+        self.take_first(|fault| match fault {
+            Fault::KvDelay { rank, delay, jitter } if is_of(*rank, of_rank) => Some((*delay, *jitter)),
+            _ => None,
+        })
+    }
+
     /// What happens to a replay: it is not answered if any fault says so, else it takes the first delay.
     pub(crate) fn take_replay(&self, of_rank: u32) -> ReplayEffect {
         let silent = self.take_first(|fault| match fault {
@@ -336,6 +360,7 @@ impl Effects {
             Fault::Refuse
             | Fault::Drain
             | Fault::KvFrame { .. }
+            | Fault::KvDelay { .. }
             | Fault::KvReplayDelay { .. }
             | Fault::KvReplaySilent { .. } => {}
         }

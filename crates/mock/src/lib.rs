@@ -33,4 +33,4 @@ pub use faults::{ActiveFault, BadFrame, FAULTS_MAX, Fault, FaultError, FaultSpec
 pub use journal::{AbortCause, JournalEntry, RequestState};
 pub use kv::{EndpointError, KvBindError, KvState};
 pub use mock::{BuildError, Exit, Mock, MockHandle, RunError};
-pub use tito_engine_sim::Timing;
+pub use tito_engine_sim::{SchedulingPolicy, Timing};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tito_engine_sim::{SimConfig, StepLoad, Timing};
+use tito_engine_sim::{SchedulingPolicy, SimConfig, StepLoad, Timing};
 use tito_policy::{BoardConfig, PolicyKind};
 
 use crate::{EventPath, TraceRequest};
@@ -156,6 +156,7 @@ impl EngineProfile {
             max_running: self.running_max,
             max_step_tokens: self.step_tokens_max,
             max_waiting: u32::MAX,
+            policy: SchedulingPolicy::Fcfs,
             kv_events: true,
             timing: self.timing,
         }

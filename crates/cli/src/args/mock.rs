@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use tito_mock::{
     EventEncoding, FaultSpec, HashAlgorithm, KvEventsConfig, KvStyle, MockConfig, Multimodal, ReplayLayout,
-    TlsFiles,
+    SchedulingPolicy, TlsFiles,
 };
 
 use crate::units;
@@ -44,6 +44,9 @@ pub(crate) struct MockArgs {
     /// Tokens computed in one step, per rank
     #[arg(long, value_name = "TOKENS", default_value = "2048", help_heading = "As vllm-rs")]
     max_num_batched_tokens: u32,
+    /// Who starts first and who is preempted: fcfs (priorities have no effect) or priority
+    #[arg(long, value_name = "POLICY", default_value = "fcfs", value_parser = scheduling_policy, hide_short_help = true, help_heading = "As vllm-rs")]
+    scheduling_policy: SchedulingPolicy,
     /// Candidates a request may ask for; -1 lifts the cap
     #[arg(
         long,
@@ -185,6 +188,14 @@ fn lora_module(text: &str) -> Result<(String, String), String> {
         .ok_or_else(|| "write it as NAME=PATH".to_owned())
 }
 
+fn scheduling_policy(text: &str) -> Result<SchedulingPolicy, String> {
+    match text {
+        "fcfs" => Ok(SchedulingPolicy::Fcfs),
+        "priority" => Ok(SchedulingPolicy::Priority),
+        _ => Err("use fcfs or priority".to_owned()),
+    }
+}
+
 fn encoding(text: &str) -> Result<EventEncoding, String> {
     match text {
         "map" => Ok(EventEncoding::Map),
@@ -235,6 +246,7 @@ impl MockArgs {
             num_gpu_blocks: self.num_gpu_blocks_override,
             max_num_seqs: self.max_num_seqs,
             max_num_batched_tokens: self.max_num_batched_tokens,
+            scheduling_policy: self.scheduling_policy,
             max_logprobs: self.max_logprobs,
             data_parallel_size: self.data_parallel_size,
             data_parallel_start_rank: self.data_parallel_start_rank,

@@ -10,7 +10,7 @@ fn the_block_that_was_free_the_longest_goes_first() {
     let taken: Vec<u32> = (0..3).map(|_| pool.allocate().unwrap()).collect();
     assert_eq!(pool.allocate(), None);
     for (&block, hash) in taken.iter().zip(10..) {
-        assert_eq!(pool.register(block, BlockHash(hash)), Ok(()));
+        pool.cache(block, BlockHash(hash));
     }
     for block in [taken[1], taken[0], taken[2]] {
         pool.release(block);
@@ -29,7 +29,7 @@ fn the_block_that_was_free_the_longest_goes_first() {
 fn a_block_without_content_goes_before_a_cached_one() {
     let mut pool = BlockPool::new(2, false);
     let (one, two) = (pool.allocate().unwrap(), pool.allocate().unwrap());
-    pool.register(one, BlockHash(1)).unwrap();
+    pool.cache(one, BlockHash(1));
     pool.release(one);
     pool.release(two);
     assert_eq!(pool.allocate(), Some(two));
@@ -37,19 +37,27 @@ fn a_block_without_content_goes_before_a_cached_one() {
 }
 
 #[test]
-fn the_same_content_is_cached_once() {
-    let mut pool = BlockPool::new(2, false);
-    let (one, two) = (pool.allocate().unwrap(), pool.allocate().unwrap());
-    assert_eq!(pool.register(one, BlockHash(1)), Ok(()));
-    assert_eq!(pool.register(two, BlockHash(1)), Err(one));
-    assert_eq!(pool.find(BlockHash(1)), Some(one));
+fn equal_content_is_cached_again_and_its_oldest_copy_is_found() {
+    let mut pool = BlockPool::new(3, true);
+    let copies: Vec<u32> = (0..3).map(|_| pool.allocate().unwrap()).collect();
+    for &block in &copies {
+        pool.cache(block, BlockHash(1));
+    }
+    for (evicted, found) in [(copies[1], Some(copies[0])), (copies[0], Some(copies[2])), (copies[2], None)] {
+        pool.release(evicted);
+        assert_eq!(pool.allocate(), Some(evicted), "the only free block");
+        assert_eq!(pool.take_removed(), [BlockHash(1)], "each copy goes by itself");
+        assert_eq!(pool.find(BlockHash(1)), found);
+    }
+    pool.cache(copies[1], BlockHash(1));
+    assert_eq!(pool.find(BlockHash(1)), Some(copies[1]), "a copy after all others went");
 }
 
 #[test]
 fn a_pool_in_use_is_not_cleared() {
     let mut pool = BlockPool::new(2, true);
     let block = pool.allocate().unwrap();
-    pool.register(block, BlockHash(1)).unwrap();
+    pool.cache(block, BlockHash(1));
     assert!(!pool.clear());
     assert!(pool.find(BlockHash(1)).is_some());
     pool.release(block);
@@ -83,28 +91,30 @@ proptest! {
     fn references_free_counts_and_the_cache_agree(moves in moves()) {
         let mut pool = BlockPool::new(6, true);
         let mut held: Vec<u32> = Vec::new();
-        let mut cached: BTreeMap<BlockHash, u32> = BTreeMap::new();
+        // The copies of each hash, oldest first.
+        let mut cached: BTreeMap<BlockHash, Vec<u32>> = BTreeMap::new();
         for step in moves {
             match step {
                 Move::Allocate { hash } => {
                     let block = pool.allocate();
                     prop_assert_eq!(block.is_some(), pool_free(&held) > 0);
-                    for removed in pool.take_removed() {
-                        prop_assert!(cached.remove(&removed).is_some());
+                    let of = cached.iter().find(|(_, copies)| copies.iter().any(|&copy| Some(copy) == block));
+                    let of = of.map(|(hash, _)| *hash);
+                    prop_assert_eq!(pool.take_removed(), Vec::from_iter(of));
+                    if let Some(copies) = of.and_then(|hash| cached.get_mut(&hash)) {
+                        copies.retain(|&copy| Some(copy) != block);
                     }
+                    cached.retain(|_, copies| !copies.is_empty());
                     if let Some(block) = block {
                         prop_assert!(!held.contains(&block));
                         held.push(block);
-                        let stored = pool.register(block, BlockHash(hash));
-                        prop_assert_eq!(stored.err(), cached.get(&BlockHash(hash)).copied());
-                        if stored.is_ok() {
-                            cached.insert(BlockHash(hash), block);
-                        }
+                        pool.cache(block, BlockHash(hash));
+                        cached.entry(BlockHash(hash)).or_default().push(block);
                     }
                 }
                 Move::Share { hash } => {
                     let found = pool.find(BlockHash(hash));
-                    prop_assert_eq!(found, cached.get(&BlockHash(hash)).copied());
+                    prop_assert_eq!(found, cached.get(&BlockHash(hash)).map(|copies| copies[0]));
                     if let Some(block) = found {
                         pool.share(block);
                         held.push(block);
@@ -125,6 +135,9 @@ proptest! {
             }
             prop_assert_eq!(pool.free(), pool_free(&held));
             prop_assert_eq!(pool.cached() as usize, cached.len());
+            for (&hash, copies) in &cached {
+                prop_assert_eq!(pool.find(hash), Some(copies[0]));
+            }
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Sequence, Simulation, Step};
-use crate::blocks::{BlockIndex, KvEvent, StoredBlocks};
+use super::{SchedulingPolicy, Sequence, SimConfig, Simulation, Step};
+use crate::blocks::{BlockIndex, BlockPool, KvEvent, StoredBlocks};
 use crate::simulation::step::{Started, StepOutput, StepToken};
 
 /// Tokens to compute for one running sequence.
@@ -19,7 +19,7 @@ impl Simulation {
     pub(super) fn schedule(&mut self, now: Duration, step: &mut Step) -> Vec<Work> {
         let mut budget = self.config.max_step_tokens;
         let mut work = Vec::with_capacity(self.running.len() + 1);
-        let preempted = self.schedule_running(now, &mut budget, &mut work);
+        let preempted = self.schedule_running(now, &mut budget, &mut work, step);
         if !preempted {
             self.schedule_waiting(&mut budget, &mut work, step);
         }
@@ -27,7 +27,13 @@ impl Simulation {
     }
 
     /// True if a sequence lost its blocks, in which case nobody new is admitted.
-    fn schedule_running(&mut self, now: Duration, budget: &mut u32, work: &mut Vec<Work>) -> bool {
+    fn schedule_running(
+        &mut self,
+        now: Duration,
+        budget: &mut u32,
+        work: &mut Vec<Work>,
+        step: &mut Step,
+    ) -> bool {
         let mut preempted = false;
         let mut index = 0;
         while index < self.running.len() && *budget > 0 {
@@ -38,18 +44,24 @@ impl Simulation {
                 index += 1;
                 continue;
             }
-            let wanted = blocks_for(sequence.computed + tokens, self.config.block_tokens);
-            while wanted > self.running[index].blocks.len() as u32 {
-                if let Some(block) = self.pool.allocate() {
-                    self.running[index].blocks.push(block);
-                    continue;
-                }
+            let held = sequence.blocks.len() as u32;
+            let wanted =
+                blocks_for(sequence.computed + tokens, self.config.block_tokens).saturating_sub(held);
+            while wanted > self.pool.free() {
+                let victim = self.victim();
+                self.preempt(victim);
                 preempted = true;
-                self.preempt_last();
-                if index == self.running.len() {
+                *budget += forget(work, victim);
+                if victim == index {
+                    // As in vLLM, those that come after it are not scheduled in this step.
                     return true;
                 }
+                index -= usize::from(victim < index);
             }
+            let sequence = &mut self.running[index];
+            allocate(&mut self.pool, sequence, wanted);
+            commit(&mut self.pool, &self.config, sequence, sequence.computed + tokens, step);
+            self.starved = false;
             work.push(Work { index, tokens });
             *budget -= tokens;
             index += 1;
@@ -57,9 +69,21 @@ impl Simulation {
         preempted
     }
 
-    /// Takes the blocks of the running sequence whose turn is last; it waits and is computed again.
-    pub(super) fn preempt_last(&mut self) {
-        let mut sequence = self.running.pop().expect("a sequence that needs a block is running");
+    /// The running sequence that gives way when blocks run out: by arrival the last one to start, by priority the least
+    /// urgent one and among equals the last to come, wherever it is in the batch.
+    fn victim(&self) -> usize {
+        let last = self.running.len() - 1;
+        match self.config.policy {
+            SchedulingPolicy::Fcfs => last,
+            SchedulingPolicy::Priority => {
+                (0..=last).max_by_key(|&index| self.running[index].turn).expect("a sequence is running")
+            }
+        }
+    }
+
+    /// Takes the blocks of a running sequence; it waits and is computed again.
+    pub(super) fn preempt(&mut self, index: usize) {
+        let mut sequence = self.running.remove(index);
         self.release(&mut sequence);
         self.stats.preemptions += 1;
         self.waiting.insert(sequence.turn, sequence);
@@ -67,58 +91,49 @@ impl Simulation {
 
     fn schedule_waiting(&mut self, budget: &mut u32, work: &mut Vec<Work>, step: &mut Step) {
         // A bound of one pass: each round admits a sequence or ends the loop.
-        while *budget > 0 && (self.running.len() as u32) < self.config.max_running {
-            let Some(turn) = self.next_turn() else { break };
-            let mut sequence = self.waiting.remove(&turn).expect("the turn was found in the queue");
-            let Some(tokens) = self.admit(&mut sequence, *budget) else {
+        while *budget > 0 && self.pause.is_none() && (self.running.len() as u32) < self.config.max_running {
+            let Some((turn, mut sequence)) = self.waiting.pop_first() else { break };
+            let Some(tokens) = self.admit(&mut sequence, *budget, step) else {
                 self.waiting.insert(turn, sequence);
                 self.starved = true;
                 break;
             };
-            if sequence.start() {
-                let cached_tokens =
-                    if sequence.remote_prefill { sequence.prompt_tokens() } else { sequence.computed };
-                self.stats.prompt_tokens += u64::from(sequence.prompt_tokens());
-                self.stats.cache_queries_tokens += u64::from(sequence.prompt_tokens());
-                self.stats.cache_hits_tokens += u64::from(cached_tokens);
-                step.started.push(Started { request: sequence.id, cached_tokens });
-            }
             *budget -= tokens;
-            let index = self.running.partition_point(|other| other.turn < turn);
-            for entry in work.iter_mut().filter(|entry| entry.index >= index) {
-                entry.index += 1;
-            }
-            self.running.insert(index, sequence);
-            work.push(Work { index, tokens });
+            work.push(Work { index: self.running.len(), tokens });
+            self.running.push(sequence);
         }
     }
 
-    fn next_turn(&self) -> Option<super::Turn> {
-        self.waiting.iter().find(|(_, sequence)| self.may_start(sequence)).map(|(turn, _)| *turn)
-    }
-
-    /// Gives a waiting sequence its cached prefix and the blocks of its first chunk, or nothing at all.
-    fn admit(&mut self, sequence: &mut Sequence, budget: u32) -> Option<u32> {
+    /// Gives a waiting sequence its cached prefix and the blocks of its first chunk, or nothing at all. As in vLLM, all of
+    /// what is known of it must fit and not only the first chunk (`scheduler_reserve_full_isl`); nothing is kept free for
+    /// the later chunks.
+    fn admit(&mut self, sequence: &mut Sequence, budget: u32, step: &mut Step) -> Option<u32> {
         let block_tokens = self.config.block_tokens;
         let hits = self.cached_prefix(sequence);
-        let known =
-            if sequence.remote_prefill { sequence.len() - 1 } else { hits.len() as u32 * block_tokens };
-        let tokens = (sequence.len() - known).min(budget);
-        let wanted = blocks_for(known + tokens, block_tokens) - hits.len() as u32;
+        let found = hits.len() as u32 * block_tokens;
+        let known = if sequence.remote_prefill { sequence.len() - 1 } else { found };
         let unreferenced = hits.iter().filter(|&&index| !self.pool.is_referenced(index)).count() as u32;
-        if wanted > self.pool.free() - unreferenced {
+        let whole = blocks_for(sequence.len(), block_tokens) - hits.len() as u32;
+        if whole + unreferenced > self.pool.free() {
             return None;
         }
         for &index in &hits {
             self.pool.share(index);
         }
-        sequence.registered = hits.len() as u32;
-        sequence.blocks = hits;
-        for _ in 0..wanted {
-            let block = self.pool.allocate().expect("enough free blocks were counted");
-            sequence.blocks.push(block);
+        let tokens = (sequence.len() - known).min(budget);
+        let wanted = blocks_for(known + tokens, block_tokens) - hits.len() as u32;
+        if sequence.start(hits, known) {
+            let prompt_tokens = sequence.prompt_tokens();
+            let cached_tokens = if sequence.remote_prefill { prompt_tokens } else { known };
+            step.started.push(Started { request: sequence.id, cached_tokens });
+            self.stats.prompt_tokens += u64::from(prompt_tokens);
+            if sequence.read_cache {
+                self.stats.cache_queries_tokens += u64::from(prompt_tokens);
+                self.stats.cache_hits_tokens += u64::from(found);
+            }
         }
-        sequence.computed = known;
+        allocate(&mut self.pool, sequence, wanted);
+        commit(&mut self.pool, &self.config, sequence, known + tokens, step);
         Some(tokens)
     }
 
@@ -132,12 +147,11 @@ impl Simulation {
     }
 
     /// Computes the scheduled tokens, samples where a sequence is complete, and removes what has ended.
-    pub(super) fn advance(&mut self, now: Duration, mut work: Vec<Work>, step: &mut Step) {
+    pub(super) fn advance(&mut self, now: Duration, work: Vec<Work>, step: &mut Step) {
         if work.is_empty() {
             return;
         }
         self.stats.steps += 1;
-        work.sort_unstable_by_key(|entry| entry.index);
         let mut ended = Vec::new();
         for Work { index, tokens } in work {
             let sequence = &mut self.running[index];
@@ -157,7 +171,6 @@ impl Simulation {
                     ended.push(index);
                 }
             }
-            self.register_blocks(index, step);
         }
         for index in ended.into_iter().rev() {
             let mut sequence = self.running.remove(index);
@@ -166,46 +179,47 @@ impl Simulation {
         }
         step.length = self.config.timing.step_length(&step.load);
     }
+}
 
-    /// Offers the blocks that were filled in this step to the prefix cache. One with the content of a cached
-    /// block is given back for that one, so that whatever a sequence holds stays cached while it runs.
-    fn register_blocks(&mut self, index: usize, step: &mut Step) {
-        let sequence = &mut self.running[index];
-        let full = sequence.computed / self.config.block_tokens;
-        let first = sequence.registered;
-        if full <= first {
-            return;
-        }
-        sequence.registered = full;
-        let mut run: Option<StoredBlocks> = None;
-        for block in first..full {
-            let hash = sequence.hashes()[block as usize];
-            let own = sequence.blocks[block as usize];
-            let stored = self.pool.register(own, hash);
-            if let Err(other) = stored {
-                self.pool.share(other);
-                self.pool.release(own);
-                sequence.blocks[block as usize] = other;
-                self.starved = false;
-            }
-            if !self.config.kv_events {
-                continue;
-            }
-            if stored.is_ok() {
-                let run = run.get_or_insert_with(|| StoredBlocks {
-                    request: sequence.id,
-                    parent: block.checked_sub(1).map(|parent| sequence.hashes()[parent as usize]),
-                    blocks: Vec::new(),
-                    offset_tokens: block * self.config.block_tokens,
-                    token_ids: Vec::new(),
-                });
-                run.blocks.push(hash);
-                run.token_ids.extend_from_slice(sequence.block_ids(block, 1));
-            } else {
-                step.events.extend(run.take().map(KvEvent::Stored));
-            }
-        }
-        step.events.extend(run.map(KvEvent::Stored));
+/// Takes the work of a sequence that lost its place out of the step's, and returns its tokens.
+fn forget(work: &mut Vec<Work>, victim: usize) -> u32 {
+    let planned = work.iter().position(|entry| entry.index == victim);
+    let tokens = planned.map_or(0, |at| work.remove(at).tokens);
+    for entry in work.iter_mut().filter(|entry| entry.index > victim) {
+        entry.index -= 1;
+    }
+    tokens
+}
+
+/// Gives a sequence so many blocks more. The caller counted the free ones.
+fn allocate(pool: &mut BlockPool, sequence: &mut Sequence, blocks: u32) {
+    for _ in 0..blocks {
+        sequence.blocks.push(pool.allocate().expect("enough free blocks were counted"));
+    }
+}
+
+/// Caches the blocks that a sequence fills with its first `tokens` tokens and tells of them, after what their allocation
+/// evicted. As in vLLM 0.32 (`KVCacheManager.allocate_slots`) that is when they are allocated and not when they are
+/// computed: the next request of the same step finds them. Content that is cached already is cached again.
+fn commit(pool: &mut BlockPool, config: &SimConfig, sequence: &mut Sequence, tokens: u32, step: &mut Step) {
+    let (first, full) = (sequence.committed, tokens / config.block_tokens);
+    if full <= first {
+        return;
+    }
+    let blocks = first as usize..full as usize;
+    for (&block, &hash) in sequence.blocks[blocks.clone()].iter().zip(&sequence.hashes()[blocks.clone()]) {
+        pool.cache(block, hash);
+    }
+    sequence.committed = full;
+    if config.kv_events {
+        step.removed(pool.take_removed());
+        step.events.push(KvEvent::Stored(StoredBlocks {
+            request: sequence.id,
+            parent: first.checked_sub(1).map(|parent| sequence.hashes()[parent as usize]),
+            blocks: sequence.hashes()[blocks].to_vec(),
+            offset_tokens: first * config.block_tokens,
+            token_ids: sequence.block_ids(first, full - first).to_vec(),
+        }));
     }
 }
 

@@ -24,11 +24,14 @@ pub(super) struct Sequence {
     context: Context,
     /// Tokens whose KV is computed.
     pub(super) computed: u32,
+    /// Tokens before this position are prefill, as vLLM counts them: the prompt and, after a preemption, the output that was
+    /// known, except for its last token.
+    prefill_end: u32,
     pub(super) blocks: Vec<BlockIndex>,
     /// Hashes of all full blocks of `tokens`.
     hashes: Vec<BlockHash>,
-    /// Leading blocks that were offered to the prefix cache.
-    pub(super) registered: u32,
+    /// Leading blocks that are cached: found there, or committed when they were allocated.
+    pub(super) committed: u32,
     extras: Vec<Extra>,
     block_tokens: u32,
     namespace: u64,
@@ -72,9 +75,10 @@ impl Sequence {
             tokens: Vec::new(),
             context: model.start(request.adapter),
             computed: 0,
+            prefill_end: 0,
             blocks: Vec::new(),
             hashes: Vec::new(),
-            registered: 0,
+            committed: 0,
             extras: request.extras,
             block_tokens,
             namespace,
@@ -151,13 +155,13 @@ impl Sequence {
         &self.tokens[at(first)..at(first + count)]
     }
 
-    /// Whether it was in the batch before.
-    pub(super) fn started(&self) -> bool {
-        self.ever_ran
-    }
-
-    /// Notes that it is in the batch; true the first time.
-    pub(super) fn start(&mut self) -> bool {
+    /// Puts it into the batch with blocks that were found and so many tokens that need not be computed; true the first
+    /// time.
+    pub(super) fn start(&mut self, found: Vec<BlockIndex>, computed: u32) -> bool {
+        self.committed = found.len() as u32;
+        self.blocks = found;
+        self.computed = computed;
+        self.prefill_end = self.prompt_tokens.max(self.len() - 1);
         !std::mem::replace(&mut self.ever_ran, true)
     }
 
@@ -168,7 +172,7 @@ impl Sequence {
 
     /// Adds what computing its next `tokens` tokens takes.
     pub(super) fn add_load(&self, tokens: u32, load: &mut StepLoad) {
-        let prefill = self.prompt_tokens.saturating_sub(self.computed).min(tokens);
+        let prefill = self.prefill_end.saturating_sub(self.computed).min(tokens);
         if prefill > 0 {
             load.prefill(self.computed, prefill);
         }
@@ -189,7 +193,7 @@ impl Sequence {
     /// Forgets blocks and computation; the caller releases what it gets.
     pub(super) fn take_blocks(&mut self) -> Vec<BlockIndex> {
         self.computed = 0;
-        self.registered = 0;
+        self.committed = 0;
         std::mem::take(&mut self.blocks)
     }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::blocks::KvEvent;
+use crate::blocks::{BlockHash, KvEvent};
 use crate::model::Context;
 use crate::request::{Finish, RequestId};
 use crate::timing::StepLoad;
@@ -67,6 +67,13 @@ impl Step {
         self.events.clear();
         self.length = Duration::ZERO;
         self.load = StepLoad::default();
+    }
+
+    /// Reports what was evicted, in order.
+    pub(super) fn removed(&mut self, blocks: Vec<BlockHash>) {
+        if !blocks.is_empty() {
+            self.events.push(KvEvent::Removed(blocks));
+        }
     }
 
     /// Reports an end without tokens.

@@ -1,13 +1,15 @@
-//! The scheduler step by step. The prefix cache is in [`cache`], whole random runs are in [`properties`].
+//! The scheduler step by step. The prefix cache is in [`cache`], who starts and who is preempted in [`admission`], whole
+//! random runs are in [`properties`].
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Error, KvEvent, PauseMode, SimConfig, Simulation, Step};
+use super::{Error, KvEvent, PauseMode, SchedulingPolicy, SimConfig, Simulation, Step};
 use crate::model::{Model, ModelConfig};
 use crate::request::{Finish, RequestId, Script, SimRequest};
 use crate::timing::{StepLoad, Timing};
 
+mod admission;
 mod cache;
 mod properties;
 
@@ -19,6 +21,7 @@ fn config() -> SimConfig {
         max_running: 8,
         max_step_tokens: 64,
         max_waiting: 100,
+        policy: SchedulingPolicy::Fcfs,
         kv_events: true,
         timing: Timing::INSTANT,
     }
@@ -119,14 +122,18 @@ fn the_batch_is_bounded_and_the_queue_is_served_in_order() {
 }
 
 #[test]
-fn lower_priority_numbers_run_first() {
-    let mut bench = Bench::new(SimConfig { max_running: 1, ..config() });
-    for (id, priority) in [(1, 5), (2, 0), (3, -1), (4, 0)] {
-        let request = SimRequest::new(RequestId(id), ids(id as u32 * 50, 3), 1);
-        bench.sim.submit(SimRequest { priority, ..request }).unwrap();
+fn lower_priority_numbers_run_first_where_the_policy_looks_at_them() {
+    for (policy, expected) in
+        [(SchedulingPolicy::Fcfs, [1, 2, 3, 4]), (SchedulingPolicy::Priority, [3, 2, 4, 1])]
+    {
+        let mut bench = Bench::new(SimConfig { max_running: 1, policy, ..config() });
+        for (id, priority) in [(1, 5), (2, 0), (3, -1), (4, 0)] {
+            let request = SimRequest::new(RequestId(id), ids(id as u32 * 50, 3), 1);
+            bench.sim.submit(SimRequest { priority, ..request }).unwrap();
+        }
+        let order: Vec<String> = (0..4).map(|_| bench.step()).collect();
+        assert_eq!(order, expected.map(|id| format!("{id}+1 Length")), "{policy:?}");
     }
-    let order: Vec<String> = (0..4).map(|_| bench.step()).collect();
-    assert_eq!(order, ["3+1 Length", "2+1 Length", "4+1 Length", "1+1 Length"]);
 }
 
 #[test]

@@ -47,6 +47,8 @@ struct Flat {
     #[serde(skip_serializing_if = "Option::is_none")]
     delay_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    jitter_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
@@ -135,6 +137,11 @@ pub(super) fn parse(json: &str) -> Result<FaultSpec, FaultError> {
                 "drop, duplicate, reorder, corrupt or truncate_seq",
             )?,
         },
+        "kv_delay" => Fault::KvDelay {
+            rank: flat.rank,
+            delay: Duration::from_millis(need(flat.delay_ms, "delay_ms", "a number")?),
+            jitter: Duration::from_millis(flat.jitter_ms.unwrap_or(0)),
+        },
         "kv_replay_delay" => Fault::KvReplayDelay {
             rank: flat.rank,
             delay: Duration::from_millis(need(flat.delay_ms, "delay_ms", "a number")?),
@@ -142,7 +149,7 @@ pub(super) fn parse(json: &str) -> Result<FaultSpec, FaultError> {
         "kv_replay_silent" => Fault::KvReplaySilent { rank: flat.rank },
         _ => {
             let wanted = "die, engine_dead, stall, abort, refuse, drain, slow, error, bad_frame, logprob, kv_frame, \
-                          kv_replay_delay or kv_replay_silent";
+                          kv_delay, kv_replay_delay or kv_replay_silent";
             return Err(FaultError::Value { field: "kind", wanted });
         }
     };
@@ -158,6 +165,7 @@ fn check_fields(flat: &Flat, fault: &Fault) -> Result<(), FaultError> {
         ("count", flat.count.is_some()),
         ("at_token", flat.at_token.is_some()),
         ("delay_ms", flat.delay_ms.is_some()),
+        ("jitter_ms", flat.jitter_ms.is_some()),
         ("code", flat.code.is_some()),
         ("message", flat.message.is_some()),
         ("frame", flat.frame.is_some()),
@@ -184,6 +192,7 @@ fn kind_of(fault: &Fault) -> &'static str {
         Fault::Logprob { .. } => "logprob",
         Fault::Abort { .. } => "abort",
         Fault::KvFrame { .. } => "kv_frame",
+        Fault::KvDelay { .. } => "kv_delay",
         Fault::KvReplayDelay { .. } => "kv_replay_delay",
         Fault::KvReplaySilent { .. } => "kv_replay_silent",
     }
@@ -193,6 +202,7 @@ fn fields_of(fault: &Fault) -> &'static [&'static str] {
     match fault {
         Fault::Refuse | Fault::Drain => &[],
         Fault::KvFrame { .. } => &["count", "rank", "at_seq", "frame"],
+        Fault::KvDelay { .. } => &["count", "rank", "delay_ms", "jitter_ms"],
         Fault::KvReplayDelay { .. } => &["count", "rank", "delay_ms"],
         Fault::KvReplaySilent { .. } => &["count", "rank"],
         Fault::Slow { .. } => &["request", "count", "delay_ms"],
@@ -236,6 +246,10 @@ impl FaultSpec {
             Fault::KvFrame { rank, at_seq, frame } => {
                 (flat.rank, flat.at_seq) = (*rank, Some(*at_seq));
                 flat.frame = name_of(&KV_FRAMES, |other| other == frame);
+            }
+            Fault::KvDelay { rank, delay, jitter } => {
+                (flat.rank, flat.delay_ms) = (*rank, Some(delay.as_millis() as u64));
+                flat.jitter_ms = Some(jitter.as_millis() as u64);
             }
             Fault::KvReplayDelay { rank, delay } => {
                 (flat.rank, flat.delay_ms) = (*rank, Some(delay.as_millis() as u64));

@@ -21,6 +21,7 @@ fn every_fault_survives_the_way_through_json() {
         Fault::Abort { at_token: 4 },
         Fault::KvFrame { rank: Some(1), at_seq: u64::MAX, frame: FrameFault::TruncateSeq },
         Fault::KvFrame { rank: None, at_seq: 0, frame: FrameFault::Drop },
+        Fault::KvDelay { rank: Some(1), delay: Duration::from_millis(5), jitter: Duration::from_millis(9) },
         Fault::KvReplayDelay { rank: None, delay: Duration::from_millis(7) },
         Fault::KvReplaySilent { rank: Some(0) },
     ];

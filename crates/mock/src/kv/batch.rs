@@ -27,12 +27,12 @@ pub(crate) struct Stored {
     pub(crate) origin: Arc<Origin>,
 }
 
-/// The digests of all cached blocks: as many as the pool has blocks at most.
+/// The digests of all cached blocks, with the number of their copies: as many as the pool has blocks at most.
 #[derive(Debug)]
 pub(crate) struct Names {
     digester: Digester,
     block_tokens: u32,
-    by_hash: BTreeMap<BlockHash, Digest>,
+    by_hash: BTreeMap<BlockHash, (Digest, u32)>,
 }
 
 impl Names {
@@ -55,8 +55,9 @@ impl Names {
                 }
                 // vLLM tells every removal by itself.
                 KvEvent::Removed(blocks) => {
-                    let digests = blocks.iter().filter_map(|block| self.by_hash.remove(block));
-                    named.extend(digests.map(Event::Removed));
+                    named.extend(
+                        blocks.into_iter().filter_map(|block| self.removed(block)).map(Event::Removed),
+                    );
                 }
                 KvEvent::Stored(stored) => {
                     let origin = origin(stored.request);
@@ -67,16 +68,27 @@ impl Names {
         named
     }
 
+    /// One copy less of a block.
+    fn removed(&mut self, block: BlockHash) -> Option<Digest> {
+        let (digest, copies) = self.by_hash.get_mut(&block)?;
+        let digest = *digest;
+        *copies -= 1;
+        if *copies == 0 {
+            self.by_hash.remove(&block);
+        }
+        Some(digest)
+    }
+
     fn stored(&mut self, stored: StoredBlocks, origin: Arc<Origin>) -> Stored {
         let StoredBlocks { request: _, parent, blocks, offset_tokens, token_ids } = stored;
-        let parent = parent.map(|parent| self.by_hash[&parent]);
+        let parent = parent.map(|parent| self.by_hash[&parent].0);
         let mut last = parent.unwrap_or(self.digester.none());
         let mut digests = Vec::with_capacity(blocks.len());
         let mut start = offset_tokens;
         for (block, ids) in blocks.into_iter().zip(token_ids.chunks(self.block_tokens as usize)) {
             last = self.digester.block(&last, ids, &origin.keys(start, self.block_tokens));
             start += self.block_tokens;
-            self.by_hash.insert(block, last);
+            self.by_hash.entry(block).or_insert((last, 0)).1 += 1;
             digests.push(last);
         }
         Stored { parent, blocks: digests, start: offset_tokens, token_ids, origin }

@@ -1,16 +1,17 @@
 //! What a rank has published: the last batches for replays, and the blocks that a listener must know of.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use super::batch::Event;
 
 /// Bytes that the batches kept for replays may take together, besides vLLM's bound on their number.
 const REPLAY_BYTES_MAX: usize = 256 << 20;
 
-/// What one rank has published until now.
+/// What one rank has published until now, batches included that are sent late because a fault says so.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KvState {
     /// Sequence number of the last batch; none before the first one.
@@ -28,9 +29,20 @@ pub(crate) struct Log {
 
 #[derive(Debug, Default)]
 struct Kept {
-    state: KvState,
-    batches: VecDeque<(u64, Bytes)>,
+    last_seq: Option<u64>,
+    /// How many copies are cached of each block, by its name.
+    copies: BTreeMap<u64, u32>,
+    batches: VecDeque<Sent>,
     bytes: usize,
+}
+
+/// A batch that is kept for replays.
+#[derive(Debug)]
+struct Sent {
+    seq: u64,
+    /// When it is sent: replays do not have it before.
+    due: Instant,
+    bytes: Bytes,
 }
 
 impl Log {
@@ -38,43 +50,52 @@ impl Log {
         Self { kept: Mutex::default(), batches_max: batches_max as usize }
     }
 
-    /// Records a batch and returns its sequence number.
-    pub(crate) fn add(&self, events: &[Event], batch: Bytes) -> u64 {
+    /// Records a batch that is sent at `due` and returns its sequence number.
+    pub(crate) fn add(&self, events: &[Event], batch: Bytes, due: Instant) -> u64 {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let seq = kept.state.last_seq.map_or(0, |last| last + 1);
-        kept.state.last_seq = Some(seq);
+        let seq = kept.last_seq.map_or(0, |last| last + 1);
+        kept.last_seq = Some(seq);
         for event in events {
             match event {
                 Event::Stored(stored) => {
-                    kept.state.resident.extend(stored.blocks.iter().map(super::digest::Digest::name));
+                    for digest in &stored.blocks {
+                        *kept.copies.entry(digest.name()).or_default() += 1;
+                    }
                 }
                 Event::Removed(digest) => {
-                    kept.state.resident.remove(&digest.name());
+                    if let Some(copies) = kept.copies.get_mut(&digest.name()) {
+                        *copies -= 1;
+                        if *copies == 0 {
+                            kept.copies.remove(&digest.name());
+                        }
+                    }
                 }
-                Event::Cleared => kept.state.resident.clear(),
+                Event::Cleared => kept.copies.clear(),
             }
         }
         kept.bytes += batch.len();
-        kept.batches.push_back((seq, batch));
+        kept.batches.push_back(Sent { seq, due, bytes: batch });
         while kept.batches.len() > self.batches_max || kept.bytes > REPLAY_BYTES_MAX {
-            let Some((_, oldest)) = kept.batches.pop_front() else { break };
-            kept.bytes -= oldest.len();
+            let Some(oldest) = kept.batches.pop_front() else { break };
+            kept.bytes -= oldest.bytes.len();
         }
         seq
     }
 
-    /// The kept batches from a sequence number on, oldest first.
-    pub(crate) fn since(&self, seq: u64) -> Vec<(u64, Bytes)> {
+    /// The kept batches from a sequence number on that are sent by `now`, oldest first.
+    pub(crate) fn since(&self, seq: u64, now: Instant) -> Vec<(u64, Bytes)> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = kept.batches.partition_point(|(other, _)| *other < seq);
-        kept.batches.range(first..).cloned().collect()
+        let first = kept.batches.partition_point(|batch| batch.seq < seq);
+        let sent = kept.batches.range(first..).take_while(|batch| batch.due <= now);
+        sent.map(|batch| (batch.seq, batch.bytes.clone())).collect()
     }
 
     pub(crate) fn last_seq(&self) -> Option<u64> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).state.last_seq
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).last_seq
     }
 
     pub(crate) fn state(&self) -> KvState {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).state.clone()
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        KvState { last_seq: kept.last_seq, resident: kept.copies.keys().copied().collect() }
     }
 }

@@ -1,11 +1,12 @@
 //! One rank's publisher: numbers batches, records them and hands them to the socket, faults included.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use tito_engine_sim::{KvEvent, RequestId};
+use tito_engine_sim::{KvEvent, RequestId, fold};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tracing::warn;
 
 use super::batch::{Event, Names};
@@ -18,6 +19,14 @@ use crate::instance::Instance;
 
 /// Topic, sequence number, batch.
 pub(super) type Frames = [Bytes; 3];
+
+/// A message for the socket.
+#[derive(Debug, Clone)]
+pub(crate) struct Message {
+    pub(super) frames: Frames,
+    /// When to send it; never before the message that came earlier.
+    pub(super) due: Instant,
+}
 
 /// What a step did to the cache, not yet published.
 #[derive(Debug)]
@@ -35,9 +44,11 @@ pub(crate) struct Publisher {
     names: Names,
     log: Arc<Log>,
     /// As long as vLLM's `max_queue_size`; what does not fit is lost, and missing in the sequence.
-    outbox: mpsc::Sender<Frames>,
+    outbox: mpsc::Sender<Message>,
     /// A message that changes places with the next one.
-    held: Option<Frames>,
+    held: Option<Message>,
+    /// When the last batch is sent.
+    due: Instant,
 }
 
 impl Publisher {
@@ -45,13 +56,13 @@ impl Publisher {
         instance: Arc<Instance>,
         rank: u32,
         log: Arc<Log>,
-        outbox: mpsc::Sender<Frames>,
+        outbox: mpsc::Sender<Message>,
     ) -> Self {
         let config = &instance.config;
         let digester = Digester::new(config.kv_style.hash_algorithm, config.kv_style.hash_seed.as_deref());
         let names = Names::new(digester, config.block_size);
         let topic = instance.kv_topic();
-        Self { instance, rank, topic, names, log, outbox, held: None }
+        Self { instance, rank, topic, names, log, outbox, held: None, due: Instant::now() }
     }
 
     /// Takes the events of a step, if there are any. `origin` knows every request that is alive.
@@ -75,30 +86,42 @@ impl Publisher {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
         encode::set_time(&mut bytes, now);
         let bytes = Bytes::from(bytes);
-        let seq = self.log.add(&events, bytes.clone());
+        self.due = self.due.max(Instant::now() + self.delay());
+        let seq = self.log.add(&events, bytes.clone(), self.due);
         let frames = [self.topic.clone(), Bytes::copy_from_slice(&seq.to_be_bytes()), bytes];
+        let message = Message { frames, due: self.due };
         let mut next = self.held.take();
         match self.instance.faults.take_frame(self.rank, seq) {
-            None => self.send(frames),
+            None => self.send(message),
             Some(FrameFault::Drop) => {}
             Some(FrameFault::Duplicate) => {
-                self.send(frames.clone());
-                self.send(frames);
+                self.send(message.clone());
+                self.send(message);
             }
-            Some(FrameFault::Reorder) => self.held = Some(frames),
-            Some(FrameFault::Corrupt) => self.send(corrupt(frames)),
+            Some(FrameFault::Reorder) => self.held = Some(message),
+            Some(FrameFault::Corrupt) => {
+                self.send(Message { frames: corrupt(message.frames), ..message });
+            }
             Some(FrameFault::TruncateSeq) => {
-                let [topic, seq, bytes] = frames;
-                self.send([topic, seq.slice(..4), bytes]);
+                let [topic, seq, bytes] = message.frames;
+                self.send(Message { frames: [topic, seq.slice(..4), bytes], ..message });
             }
         }
-        if let Some(frames) = next.take() {
-            self.send(frames);
+        if let Some(message) = next.take() {
+            self.send(message);
         }
     }
 
-    fn send(&self, frames: Frames) {
-        if self.outbox.try_send(frames).is_err() {
+    /// How late the next batch is sent. As in vLLM, whose publisher is a thread of its own, output does not wait for it.
+    fn delay(&self) -> Duration {
+        let Some((delay, jitter)) = self.instance.faults.take_delay(self.rank) else { return Duration::ZERO };
+        let number = self.log.last_seq().map_or(0, |last| last + 1);
+        let word = fold(fold(self.instance.config.seed, u64::from(self.rank)), number);
+        delay + jitter.mul_f64((word >> 11) as f64 / (1u64 << 53) as f64)
+    }
+
+    fn send(&self, message: Message) {
+        if self.outbox.try_send(message).is_err() {
             warn!(rank = self.rank, "a batch of KV events is lost: the queue is full");
         }
     }

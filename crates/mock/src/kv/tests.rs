@@ -5,12 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tito_engine_sim::{BlockHash, KvEvent, RequestId, StoredBlocks};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::batch::{Event, Names, Stored};
 use super::digest::{Digest, Digester, Key};
 use super::log::Log;
 use super::msgpack::Writer;
-use super::publisher::Publisher;
+use super::publisher::{Message, Publisher};
 use super::{Lora, MediaSpan, Origin, encode, endpoint};
 use crate::config::{EventEncoding, HashAlgorithm, KvStyle, MockConfig};
 use crate::faults::{Fault, FaultSpec, FrameFault};
@@ -266,11 +267,12 @@ fn removals_are_told_one_by_one_and_a_clear_forgets_all_names() {
 #[test]
 fn the_record_keeps_the_last_batches_and_what_is_resident() {
     let log = Log::new(3);
-    assert_eq!((log.last_seq(), log.since(0)), (None, vec![]));
+    let now = Instant::now();
+    assert_eq!((log.last_seq(), log.since(0, now)), (None, vec![]));
     for seq in 0..5 {
-        assert_eq!(log.add(&events(), Bytes::from(vec![seq as u8])), seq);
+        assert_eq!(log.add(&events(), Bytes::from(vec![seq as u8]), now), seq);
     }
-    let kept = |from| log.since(from).iter().map(|(seq, _)| *seq).collect::<Vec<_>>();
+    let kept = |from| log.since(from, now).iter().map(|(seq, _)| *seq).collect::<Vec<_>>();
     assert_eq!((kept(0), kept(3), kept(4), kept(9)), (vec![2, 3, 4], vec![3, 4], vec![4], vec![]));
     let state = log.state();
     assert_eq!(state.last_seq, Some(4));
@@ -321,7 +323,7 @@ fn arrivals(faults: &[(FrameFault, u64, u32)]) -> Vec<String> {
         publisher.publish(batch);
     }
     let mut arrived = Vec::new();
-    while let Ok([_, seq, batch]) = queue.try_recv() {
+    while let Ok(Message { frames: [_, seq, batch], due: _ }) = queue.try_recv() {
         arrived.push(format!("{}:{:02x}", hex(&seq).trim_start_matches('0'), batch[0]));
     }
     arrived

@@ -8,13 +8,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 use zeromq::{PubSocket, RouterSocket, Socket, SocketEvent, SocketRecv, SocketSend, ZmqError, ZmqMessage};
 
 use super::endpoint::{self, EndpointError, Place};
 use super::log::Log;
-use super::publisher::{Frames, Publisher};
+use super::publisher::{Message, Publisher};
 use crate::config::{KvEventsConfig, ReplayLayout};
 use crate::instance::Instance;
 
@@ -43,9 +44,9 @@ pub(crate) struct Sockets {
     /// Whom to connect to; none when the socket is bound.
     connect: Option<String>,
     replay: Option<RouterSocket>,
-    queue: mpsc::Receiver<Frames>,
+    queue: mpsc::Receiver<Message>,
     pub(crate) log: Arc<Log>,
-    outbox: mpsc::Sender<Frames>,
+    outbox: mpsc::Sender<Message>,
 }
 
 impl fmt::Debug for Sockets {
@@ -122,10 +123,10 @@ impl Sockets {
 }
 
 /// Sends what comes until nothing can come any more.
-async fn publish_all(socket: &mut PubSocket, connect: Option<&str>, queue: &mut mpsc::Receiver<Frames>) {
+async fn publish_all(socket: &mut PubSocket, connect: Option<&str>, queue: &mut mpsc::Receiver<Message>) {
     let Some(endpoint) = connect else {
-        while let Some(frames) = queue.recv().await {
-            send(socket, frames).await;
+        while let Some(message) = queue.recv().await {
+            send(socket, message).await;
         }
         return;
     };
@@ -136,8 +137,8 @@ async fn publish_all(socket: &mut PubSocket, connect: Option<&str>, queue: &mut 
         }
         loop {
             tokio::select! {
-                frames = queue.recv() => match frames {
-                    Some(frames) => send(socket, frames).await,
+                next = queue.recv() => match next {
+                    Some(message) => send(socket, message).await,
                     None => return,
                 },
                 change = changes.next() => if matches!(change, Some(SocketEvent::Disconnected(_)) | None) {
@@ -148,7 +149,10 @@ async fn publish_all(socket: &mut PubSocket, connect: Option<&str>, queue: &mut 
     }
 }
 
-async fn send(socket: &mut PubSocket, frames: Frames) {
+async fn send(socket: &mut PubSocket, Message { frames, due }: Message) {
+    if due > Instant::now() {
+        tokio::time::sleep_until(due).await;
+    }
     if let Err(error) = socket.send(message(frames.to_vec())).await {
         warn!(%error, "a batch of KV events was not sent");
     }
@@ -156,7 +160,7 @@ async fn send(socket: &mut PubSocket, frames: Frames) {
 
 /// Connects to a listener. What is published before it is there is lost, as with every PUB socket. False when
 /// nothing can come any more.
-async fn reach(socket: &mut PubSocket, endpoint: &str, queue: &mut mpsc::Receiver<Frames>) -> bool {
+async fn reach(socket: &mut PubSocket, endpoint: &str, queue: &mut mpsc::Receiver<Message>) -> bool {
     loop {
         let connecting = async {
             let connected = socket.connect(endpoint).await;
@@ -176,7 +180,7 @@ async fn reach(socket: &mut PubSocket, endpoint: &str, queue: &mut mpsc::Receive
 }
 
 /// Drops what comes; returns when nothing can come any more.
-async fn discard(queue: &mut mpsc::Receiver<Frames>) {
+async fn discard(queue: &mut mpsc::Receiver<Message>) {
     while queue.recv().await.is_some() {}
 }
 
@@ -210,7 +214,7 @@ async fn answer(socket: &mut RouterSocket, instance: &Instance, rank: u32, log: 
             }
             message(frames)
         };
-        let batches = log.since(start).into_iter();
+        let batches = log.since(start, Instant::now()).into_iter();
         let replies = batches.map(|(seq, batch)| frames(topic.clone(), seq.to_be_bytes(), batch));
         for reply in replies.chain([frames(Bytes::new(), END, Bytes::new())]) {
             if let Err(error) = socket.send(reply).await {

@@ -99,9 +99,24 @@ suite! {
         a_banned_token_is_not_drawn [Model],
         a_banned_sequence_is_not_completed [Model],
         a_seed_repeats_and_another_differs [Model],
+        without_a_seed_equal_requests_differ [Model],
         narrow_limits_are_greedy [Model],
         any_seed_and_any_top_k_are_accepted,
         penalties_are_accepted_up_to_their_bounds,
+    }
+    scheduling {
+        requests_that_start_in_one_step_share_their_prompt [Model SeveralAtATime],
+        a_request_starts_in_the_step_in_which_all_of_its_prompt_fits [Model FewBlocks],
+        requests_start_in_order_of_arrival_whatever_their_priority [FewBlocks Fcfs],
+        lower_priorities_start_first_and_equal_ones_in_order_of_arrival [FewBlocks Priority],
+        the_last_to_start_is_preempted [Slow Model FewBlocks Fcfs],
+        the_least_urgent_is_preempted_although_it_was_first [Slow Model FewBlocks Priority],
+        a_waiting_pause_does_not_wait_for_what_was_preempted [Slow Model FewBlocks Fcfs PauseWaits],
+        a_block_that_was_computed_twice_is_evicted_twice [FewBlocks],
+    }
+    events {
+        each_copy_of_a_block_is_stored_and_removed_by_itself [FewBlocks KvEvents],
+        how_far_events_lag_behind_their_tokens_is_measured [KvEvents],
     }
     structured {
         json_follows_its_schema [Model],

@@ -4,12 +4,16 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
-use tito_mock::{KvEventsConfig, MockConfig, Timing};
+use tito_mock::{KvEventsConfig, MockConfig, SchedulingPolicy, Timing};
 
 use crate::target::{Feature, Kind, Target};
 
 /// Time between two tokens of a slow mock.
 const SLOW_STEP: Duration = Duration::from_millis(8);
+/// KV blocks of an engine with few of them; xtask starts real ones with as many.
+const FEW_BLOCKS: u32 = 24;
+/// Tokens that such an engine computes in a step.
+const FEW_BLOCKS_STEP_TOKENS: u32 = 128;
 
 /// Something that not every engine has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +26,14 @@ pub(crate) enum Need {
     Slow,
     /// One request runs, the others queue. An engine that runs more shows less, and the case says so.
     OneAtATime,
+    /// More than one request runs at a time.
+    SeveralAtATime,
+    /// A pool of a few blocks, of which one sequence can use all, and prompts in chunks that are shorter than it.
+    FewBlocks,
+    /// Requests start in the order in which they came.
+    Fcfs,
+    /// Urgent requests start first.
+    Priority,
     /// A waiting pause lasts until nothing runs: how a case sees that the engine is free.
     PauseWaits,
     /// An aborting pause answers the calls that it ends.
@@ -57,6 +69,12 @@ impl Need {
             Self::Model => (!light, "the scripted engine has no model: it counts letters"),
             Self::Scripts => (target.kind != Kind::Dense, "a real engine takes no script"),
             Self::Slow | Self::OneAtATime => (true, ""),
+            Self::SeveralAtATime => (target.facts.running_max > 1, "the engine runs one request at a time"),
+            Self::FewBlocks => {
+                (!light && target.facts.blocks <= FEW_BLOCKS, "the engine has room for many sequences")
+            }
+            Self::Fcfs => (!has(Feature::Priority), "the engine was started with the priority policy"),
+            Self::Priority => (has(Feature::Priority), "the engine was started without the priority policy"),
             Self::PauseWaits => (!light, "the scripted engine's pause does not wait for what runs"),
             Self::PauseAborts => (!light, "the scripted engine does not answer what its pause aborts"),
             Self::Disposable => (target.disposable, "a shared engine must outlive the suite"),
@@ -84,6 +102,12 @@ impl Need {
             Self::Scripts => (config.scripts, config.kv_connector) = (true, true),
             Self::Slow => config.timing = Timing { step: SLOW_STEP, speed: 1.0, ..Timing::INSTANT },
             Self::OneAtATime => config.max_num_seqs = 1,
+            Self::FewBlocks => {
+                config.num_gpu_blocks = FEW_BLOCKS;
+                config.max_model_len = (FEW_BLOCKS - 1) * config.block_size;
+                config.max_num_batched_tokens = FEW_BLOCKS_STEP_TOKENS;
+            }
+            Self::Priority => config.scheduling_policy = SchedulingPolicy::Priority,
             Self::KvEvents => {
                 let replay_endpoint = Some("tcp://*:0".to_owned());
                 let endpoint = "tcp://*:0".to_owned();
@@ -97,6 +121,8 @@ impl Need {
             }
             Self::WeightTransfer => config.weight_transfer_backend = Some("nccl".to_owned()),
             Self::Model
+            | Self::SeveralAtATime
+            | Self::Fcfs
             | Self::PauseWaits
             | Self::PauseAborts
             | Self::Disposable

@@ -24,6 +24,9 @@ const RESPONSE_BYTES_MAX: usize = 256 << 20;
 /// An engine that others use at the same time would show their pauses: cases take turns on it.
 static TURN: Mutex<()> = Mutex::const_new(());
 
+/// A dense engine that was started with the priority policy, which it does not say of itself.
+const DENSE_PRIORITY: &str = "dense-priority";
+
 /// Which engine it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -53,8 +56,10 @@ impl Kind {
         match name {
             "mock" => Self::Mock,
             "light" => Self::Light,
-            "dense" => Self::Dense,
-            other => panic!("TITO_CONFORMANCE_KIND is {other}: it must be mock, light or dense"),
+            "dense" | DENSE_PRIORITY => Self::Dense,
+            other => {
+                panic!("TITO_CONFORMANCE_KIND is {other}: it must be mock, light, dense or {DENSE_PRIORITY}")
+            }
         }
     }
 
@@ -76,6 +81,7 @@ pub(crate) enum Feature {
     SleepMode,
     Lora,
     KvEvents,
+    Priority,
 }
 
 /// What the engine says about itself.
@@ -87,6 +93,8 @@ pub(crate) struct Facts {
     pub(crate) context: u32,
     /// Tokens per KV block.
     pub(crate) block: u32,
+    /// KV blocks, one of which holds nothing.
+    pub(crate) blocks: u32,
     /// Requests that run at a time.
     pub(crate) running_max: u64,
     /// What it was started with.
@@ -133,13 +141,18 @@ impl Facts {
 impl Target {
     /// The named engine, as if nobody had used it, or a new mock that has what the case needs.
     pub(crate) async fn open(needs: &[Need]) -> Self {
-        let kind = Kind::named(variable("TITO_CONFORMANCE_KIND").as_deref().unwrap_or("mock"));
+        let named = variable("TITO_CONFORMANCE_KIND").unwrap_or_else(|| "mock".to_owned());
+        let kind = Kind::named(&named);
         let Some(grpc) = variable("TITO_CONFORMANCE_GRPC") else {
             assert_eq!(kind, Kind::Mock, "TITO_CONFORMANCE_GRPC must say where the {kind:?} engine is");
             return Self::own_mock(needs).await;
         };
         let turn = TURN.lock().await;
-        let target = Self::connect(kind, grpc, variable("TITO_CONFORMANCE_HTTP"), None, Some(turn)).await;
+        let http = variable("TITO_CONFORMANCE_HTTP");
+        let mut target = Self::connect(kind, grpc, http, None, Some(turn)).await;
+        if named == DENSE_PRIORITY {
+            target.facts.features.push(Feature::Priority);
+        }
         if variable("TITO_CONFORMANCE_ONE_AT_A_TIME").as_deref() == Some("1") {
             assert_eq!(target.facts.running_max, 1, "the engine was to be limited to one request at a time");
         }
@@ -157,7 +170,11 @@ impl Target {
         }
         let mock = RunningMock::start(config).await.expect("a mock starts on free ports");
         let (grpc, http) = (mock.grpc().to_string(), mock.http().to_string());
-        Self::connect(Kind::Mock, grpc, Some(http), Some(mock), None).await
+        let mut target = Self::connect(Kind::Mock, grpc, Some(http), Some(mock), None).await;
+        if needs.contains(&Need::Priority) {
+            target.facts.features.push(Feature::Priority);
+        }
+        target
     }
 
     async fn connect(
@@ -207,6 +224,7 @@ async fn discover(mut control: ControlClient<Channel>) -> Facts {
         names: names.collect(),
         context: server.max_model_len,
         block: server.kv_block_size,
+        blocks: server.total_kv_blocks.try_into().expect("a count of blocks"),
         running_max: server.max_running_requests,
         features: features.into_iter().filter_map(|(on, feature)| on.then_some(feature)).collect(),
     }

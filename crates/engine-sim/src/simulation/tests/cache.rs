@@ -97,7 +97,7 @@ fn events_tell_the_whole_cache_in_order() {
     let output = [vec![first], bench.finish(1)].concat();
     bench.add(2, ids(0, 9), 1);
     bench.step();
-    assert_eq!(stored(&bench.step), [], "what is cached is not told again");
+    assert_eq!(stored(&bench.step), [], "what is found is not told again");
     bench.add(3, [ids(0, 9), output[..3].to_vec(), ids(600, 4)].concat(), 1);
     bench.step();
     assert_eq!(stored(&bench.step), [(12, ids(600, 4), true)]);
@@ -110,6 +110,32 @@ fn events_tell_the_whole_cache_in_order() {
     bench.step();
     let each = matches!(bench.step.events[..], [KvEvent::Cleared, KvEvent::Cleared, KvEvent::Stored(_)]);
     assert!(each, "every reset is told: {:?}", bench.step.events);
+}
+
+#[test]
+fn each_copy_of_a_block_is_told_when_it_comes_and_when_it_goes() {
+    let mut bench = Bench::new(SimConfig { blocks: 6, max_sequence_tokens: 24, ..config() });
+    let told = |bench: &mut Bench, id, prompt| {
+        bench.add(id, prompt, 1);
+        bench.step();
+        let short = |event: &KvEvent| match event {
+            KvEvent::Stored(stored) => format!("+{}", stored.blocks.len()),
+            KvEvent::Removed(blocks) => format!("-{}", blocks.len()),
+            KvEvent::Cleared => "cleared".to_owned(),
+        };
+        bench.step.events.iter().map(short).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(told(&mut bench, 1, ids(0, 8)), "+2");
+    assert_eq!(told(&mut bench, 2, ids(0, 8)), "+1", "the last block is computed again");
+    let bypass = SimRequest { read_cache: false, ..SimRequest::new(RequestId(3), ids(0, 8), 1) };
+    bench.sim.submit(bypass).unwrap();
+    assert_eq!(told(&mut bench, 4, ids(100, 3)), "+2", "both blocks once more");
+    assert_eq!(bench.sim.stats().cached_blocks, 2, "five blocks under two names");
+    // One block holds nothing. The copies go in the order in which they were used last, the end of the prefix first.
+    for (id, events, cached) in [(5, "-1 +2", 4), (6, "-2 +2", 6), (7, "-2 +2", 6)] {
+        assert_eq!(told(&mut bench, id, ids(100 * id as u32, 8)), events, "request {id}");
+        assert_eq!(bench.sim.stats().cached_blocks, cached, "after request {id}");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::ask::{Ask, greedy, prompt};
 use crate::target::Target;
 
 /// Empties the cache: a finished pause clears it.
-async fn clear(target: &Target) {
+pub(crate) async fn clear(target: &Target) {
     pause(target, None).await;
 }
 

@@ -17,7 +17,7 @@ use crate::reply::{REPLY_LIMIT, Reading};
 use crate::target::{Target, within};
 
 /// Silence that long means that nothing is being generated.
-const SILENCE: Duration = Duration::from_millis(500);
+pub(crate) const SILENCE: Duration = Duration::from_millis(500);
 
 async fn pause(target: &Target, mode: i32) -> Result<(), Status> {
     let request = PauseGenerationRequest { mode, clear_cache: Some(false) };

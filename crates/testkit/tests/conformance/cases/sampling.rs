@@ -57,6 +57,15 @@ pub(crate) async fn a_seed_repeats_and_another_differs(target: &Target) {
     assert_ne!(negative.tokens(), first.tokens(), "a negative seed is one of its own");
 }
 
+pub(crate) async fn without_a_seed_equal_requests_differ(target: &Target) {
+    let unseeded = || sampled(0).with(|request| request.sampling().seed = None);
+    let mut outputs = std::collections::BTreeSet::new();
+    for _ in 0..8 {
+        outputs.insert(target.unary(unseeded()).await.unwrap().tokens().to_vec());
+    }
+    assert!(outputs.len() > 1, "eight times {outputs:?}");
+}
+
 pub(crate) async fn narrow_limits_are_greedy(target: &Target) {
     let plain = target.unary(greedy(&prompt(40, 1), 16)).await.unwrap();
     for (what, request) in [
