@@ -10,8 +10,8 @@
 
 mod figures;
 mod shared;
+mod summary;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -21,6 +21,8 @@ use crate::progress::Progress;
 use crate::report::Report;
 use crate::rng::{Purpose, Rng};
 use crate::run::{Error, run};
+
+pub use summary::{Spread, TargetSummary};
 
 /// The result of a comparison. The first target is the one the others are compared with.
 #[derive(Debug, Clone, Serialize)]
@@ -36,17 +38,6 @@ pub struct Comparison {
     pub warnings: Vec<String>,
 }
 
-/// What the rounds say about one target. Keys are the report's, with a dot (`e2e_ms.p99`).
-#[derive(Debug, Clone, Serialize)]
-pub struct TargetSummary {
-    /// Its name.
-    pub name: String,
-    /// Median over the rounds.
-    pub median: BTreeMap<&'static str, f64>,
-    /// Median over the rounds of this target's value divided by the first target's in the same round.
-    pub ratio: BTreeMap<&'static str, f64>,
-}
-
 impl Comparison {
     /// True when every run was.
     pub fn ok(&self) -> bool {
@@ -55,24 +46,9 @@ impl Comparison {
 
     /// Summarises runs made in rounds of `targets` runs each.
     fn new(rounds: u32, targets: usize, runs: Vec<Report>, warnings: Vec<String>) -> Self {
-        let figures: Vec<_> = runs.iter().map(figures::of).collect();
-        let summaries = (0..targets).map(|target| {
-            let mut values: BTreeMap<_, Vec<f64>> = BTreeMap::new();
-            let mut ratios: BTreeMap<_, Vec<f64>> = BTreeMap::new();
-            for round in figures.chunks_exact(targets) {
-                for (key, value) in &round[target] {
-                    values.entry(*key).or_default().push(*value);
-                    let base = round[0].get(key).filter(|base| **base > 0.0);
-                    ratios.entry(*key).or_default().extend(base.map(|base| value / base));
-                }
-            }
-            TargetSummary {
-                name: runs[target].target.name.clone(),
-                median: medians(values),
-                ratio: medians(ratios),
-            }
-        });
-        Self { rounds, targets: summaries.collect(), runs, warnings }
+        let rounds_of_runs: Vec<&[Report]> = runs.chunks_exact(targets).collect();
+        let summaries = (0..targets).map(|target| TargetSummary::new(target, &rounds_of_runs)).collect();
+        Self { rounds, targets: summaries, runs, warnings }
     }
 }
 
@@ -122,18 +98,6 @@ fn order(round: u32, targets: usize) -> impl Iterator<Item = usize> {
 /// Another one for every run of a comparison.
 fn prompt_seed(seed: u64, round: u32, target: usize) -> u64 {
     Rng::new(seed, Purpose::Run, u64::from(round) << 32 | target as u64).next_u64()
-}
-
-fn medians(values: BTreeMap<&'static str, Vec<f64>>) -> BTreeMap<&'static str, f64> {
-    values.into_iter().filter_map(|(key, values)| Some((key, median(values)?))).collect()
-}
-
-/// The middle value, or the mean of the two in the middle; none of nothing.
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let upper = *values.get(values.len() / 2)?;
-    let lower = values[(values.len() - 1) / 2];
-    Some(f64::midpoint(lower, upper))
 }
 
 #[cfg(test)]

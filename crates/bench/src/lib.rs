@@ -30,7 +30,7 @@ mod target;
 mod testing;
 mod workload;
 
-pub use compare::{Comparison, TargetSummary, compare};
+pub use compare::{Comparison, Spread, TargetSummary, compare};
 pub use config::{
     Api, ApiKey, ArrivalProcess, BenchConfig, ConfigError, ConfigErrors, Limits, Load, ParseError,
     PrefixConfig, Span, Stop, Target, WorkloadConfig, defaults,

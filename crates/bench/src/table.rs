@@ -1,9 +1,10 @@
 //! Reports as a reader in a terminal wants them.
 
+mod comparison;
+
 use std::fmt;
 use std::time::Duration;
 
-use crate::compare::Comparison;
 use crate::config::{Api, ArrivalProcess, Load, Stop, WorkloadConfig};
 use crate::report::{Clock, Percentiles, Report};
 
@@ -139,36 +140,6 @@ impl fmt::Display for LoadLine {
                 write!(f, "at most {in_flight_max} in flight")
             }
         }
-    }
-}
-
-impl fmt::Display for Comparison {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(report) = self.runs.first() {
-            writeln!(f, "{}", WorkloadLine(&report.workload))?;
-            writeln!(f, "{}", LoadLine(report.load))?;
-        }
-        self.warnings.iter().try_for_each(|warning| writeln!(f, "WARNING      {warning}"))?;
-        let Some(first) = self.targets.first() else { return Ok(()) };
-        writeln!(f, "medians of {} rounds; × is against {}, per round", self.rounds, first.name)?;
-        write!(f, "{:<22}", "")?;
-        self.targets.iter().try_for_each(|target| write!(f, "{:>24}", target.name))?;
-        writeln!(f)?;
-        for key in first.median.keys() {
-            write!(f, "{key:<22}")?;
-            for target in &self.targets {
-                match (target.median.get(key), target.ratio.get(key)) {
-                    (Some(value), Some(ratio)) => write!(f, "{value:>15.3} ×{ratio:>7.3}")?,
-                    (Some(value), None) => write!(f, "{value:>15.3}  {:>7}", "")?,
-                    (None, _) => write!(f, "{:>24}", "–")?,
-                }
-            }
-            writeln!(f)?;
-        }
-        for report in self.runs.iter().filter(|report| !report.ok()) {
-            writeln!(f, "\nA run that failed:\n{report}")?;
-        }
-        Ok(())
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) fn run(args: BenchArgs) -> ExitCode {
         Err(error) => return process::usage(&[format!("{error:#}")]),
     };
     let progress = tito_bench::bar(json || quiet);
-    process::block_on(async {
+    process::block_on_this_thread(async {
         if others.is_empty() {
             let report = tito_bench::run(&config, &progress).await?;
             print(&report, json)?;

@@ -36,8 +36,20 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
 
 /// Runs a command on a runtime of its own; an error is printed with its causes.
 pub(crate) fn block_on(command: impl Future<Output = anyhow::Result<ExitCode>>) -> ExitCode {
+    block_on_runtime(tokio::runtime::Builder::new_multi_thread(), command)
+}
+
+/// The same on this thread alone, for a command whose own time is measured.
+pub(crate) fn block_on_this_thread(command: impl Future<Output = anyhow::Result<ExitCode>>) -> ExitCode {
+    block_on_runtime(tokio::runtime::Builder::new_current_thread(), command)
+}
+
+fn block_on_runtime(
+    mut runtime: tokio::runtime::Builder,
+    command: impl Future<Output = anyhow::Result<ExitCode>>,
+) -> ExitCode {
     raise_open_files();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.enable_all().build();
     let done = runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(command));
     done.unwrap_or_else(|error| failed(&error))
 }

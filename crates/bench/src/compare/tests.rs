@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Comparison, compare, median, order};
+use super::{Comparison, Spread, compare, order};
 use crate::config::{Api, Load, PrefixConfig, Span, Stop, Target};
 use crate::progress::{Progress, Silent};
 use crate::report::Report;
@@ -13,13 +13,6 @@ async fn a_report(name: &str, requests_per_s: f64) -> Report {
     name.clone_into(&mut report.target.name);
     report.requests_per_s = requests_per_s;
     report
-}
-
-#[test]
-fn a_median_is_the_middle_whatever_the_order() {
-    assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
-    assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
-    assert_eq!(median(vec![]), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -36,6 +29,12 @@ async fn ratios_are_taken_within_a_round_so_that_drift_cancels() {
         (summary.name.as_str(), summary.median["requests_per_s"], summary.ratio["requests_per_s"])
     };
     assert_eq!([of(0), of(1)], [("a", 10.0, 1.0), ("b", 20.0, 2.0)]);
+    let spread = |target: usize| {
+        let summary = &comparison.targets[target];
+        (summary.spread["requests_per_s"], summary.ratio_spread["requests_per_s"])
+    };
+    assert_eq!(spread(0), (Spread { min: 1.0, max: 100.0 }, Spread { min: 1.0, max: 1.0 }));
+    assert_eq!(spread(1), (Spread { min: 2.0, max: 200.0 }, Spread { min: 2.0, max: 2.0 }));
     assert!(
         !comparison.targets[0].median.contains_key("ttft_ms.p50"),
         "what was not measured is not compared"

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use expect_test::{Expect, expect};
 
-use crate::compare::{Comparison, TargetSummary};
+use crate::compare::{Comparison, Spread, TargetSummary};
 use crate::config::{Api, ArrivalProcess, Load, PrefixConfig, Span};
 use crate::report::{Clock, Failures, GeneratorUse, Percentiles, ProcessUse, Report};
 use crate::testing::{Answer, TWO_TOKENS, config, run_in_memory};
@@ -114,7 +114,9 @@ async fn a_comparison_reads_like_this() {
             .into_iter()
             .chain(cost.map(|cost| ("cpu_ms_per_request", cost)))
             .collect(),
+        spread: [("requests_per_s", Spread { min: 0.9 * rate, max: 1.0 * rate })].into(),
         ratio: [("requests_per_s", ratio)].into(),
+        ratio_spread: [("requests_per_s", Spread { min: ratio, max: ratio })].into(),
     };
     let targets = vec![summary("tito", 9000.0, 1.0, Some(0.07)), summary("peer", 1200.5, 0.133, None)];
     check(
@@ -125,13 +127,13 @@ async fn a_comparison_reads_like_this() {
             warnings: vec!["a and b share".to_owned()],
         },
         &expect![[r"
-        unary, 4 prompt tokens, 2 output tokens, seed 7
-        closed loop, 1 in flight, 1 requests
-        WARNING      a and b share
-        medians of 5 rounds; × is against tito, per round
-                                                  tito                    peer
-        cpu_ms_per_request              0.070                                –
-        requests_per_s               9000.000 ×  1.000       1200.500 ×  0.133
-    "]],
+            unary, 4 prompt tokens, 2 output tokens, seed 7
+            closed loop, 1 in flight, 1 requests
+            WARNING      a and b share
+            medians of 5 rounds ± half their range; × is against tito, per round
+                                                                tito                              peer
+            cpu_ms_per_request               0.070                                                   –
+            requests_per_s                9000.000   ±5.0 %   ×1.000        1200.500   ±5.0 %   ×0.133
+        "]],
     );
 }
