@@ -1,6 +1,7 @@
 //! One request, from its number to its verdict.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -12,7 +13,8 @@ use tokio::time::{Instant, timeout};
 use crate::config::Limits;
 use crate::connection::{Pool, Transport};
 use crate::failure::{Failure, FailureKind};
-use crate::reply::{Expected, Reply};
+use crate::lag::LoopLag;
+use crate::reply::{Carried, Expected, Reply};
 use crate::sse;
 use crate::target::RequestHead;
 use crate::workload::Workload;
@@ -29,33 +31,71 @@ pub(crate) struct Caller<T> {
     pub(crate) expected: Expected,
     pub(crate) stream: bool,
     pub(crate) limits: Limits,
+    pub(crate) lag: Arc<LoopLag>,
 }
 
-/// A reply that was right, and when its parts came.
+/// One request that ended, well or not, and when the parts of its reply came.
 #[derive(Debug)]
-pub(crate) struct Delivered {
+pub(crate) struct Call {
     pub(crate) prompt_tokens: u32,
-    pub(crate) output_tokens: u32,
-    /// When each event with output came; empty for a unary reply.
-    pub(crate) outputs: Vec<Instant>,
-    /// When the last byte came.
-    pub(crate) finished: Instant,
+    /// Output tokens that were asked for.
+    pub(crate) wanted_tokens: u32,
+    pub(crate) stream: bool,
+    /// Each event with output, those before a failure included; empty for a unary reply.
+    pub(crate) outputs: Vec<Output>,
+    /// When the last byte came, or when the request failed.
+    pub(crate) ended: Instant,
+    /// How late the last piece may have been read.
+    pub(crate) read_lag: Duration,
+    /// Output tokens of a right reply.
+    pub(crate) result: Result<u32, Failure>,
+}
+
+/// One event with output.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Output {
+    pub(crate) at: Instant,
+    /// Ids it carried; none where the server sends none.
+    pub(crate) tokens: Option<u32>,
+    /// How late it may have been read, microseconds.
+    pub(crate) lag_micros: u32,
+}
+
+/// When the parts of a reply came.
+#[derive(Debug, Default)]
+struct Parts {
+    outputs: Vec<Output>,
+    /// When the last piece came, and how late it may have been read.
+    last: Option<(Instant, Duration)>,
 }
 
 impl<T: Transport> Caller<T> {
     /// Sends request `number` and reads its reply to the end, within the time limit.
-    pub(crate) async fn call(&self, number: u64) -> Result<Delivered, Failure> {
+    pub(crate) async fn call(&self, number: u64) -> Call {
         let limit = self.limits.request_timeout;
-        let call = timeout(limit, self.call_without_limit(number));
-        call.await.unwrap_or_else(|_| {
+        let body = self.workload.body(number);
+        let mut parts = Parts::default();
+        let reply = timeout(limit, self.call_without_limit(body.json, &mut parts)).await;
+        let result = reply.unwrap_or_else(|_| {
             let detail = format!("no complete reply within {} s", limit.as_secs_f64());
             Err(Failure::new(FailureKind::Timeout, detail))
-        })
+        });
+        let last = parts.last.filter(|_| result.is_ok());
+        let (ended, read_lag) = last.unwrap_or_else(|| (Instant::now(), Duration::ZERO));
+        Call {
+            prompt_tokens: body.prompt_tokens,
+            wanted_tokens: self.expected.output_tokens,
+            stream: self.stream,
+            outputs: parts.outputs,
+            ended,
+            read_lag,
+            result,
+        }
     }
 
-    async fn call_without_limit(&self, number: u64) -> Result<Delivered, Failure> {
-        let body = self.workload.body(number);
-        let (response, connection) = self.pool.send(self.head.with(body.json)).await?;
+    /// Output tokens of a right reply.
+    async fn call_without_limit(&self, body: Bytes, parts: &mut Parts) -> Result<u32, Failure> {
+        let (response, connection) = self.pool.send(self.head.with(body)).await?;
         let (head, mut incoming) = response.into_parts();
         if head.status != StatusCode::OK {
             let kind = FailureKind::Status(head.status.as_u16());
@@ -65,37 +105,44 @@ impl<T: Transport> Caller<T> {
             return Err(Failure::quoting(kind, "", &text));
         }
         let mut reply = Reply::default();
-        let mut outputs = Vec::new();
-        let finished = if self.stream {
+        if self.stream {
             if !is_event_stream(&head.headers) {
                 return Err(Failure::new(FailureKind::BadStream, "the reply is not text/event-stream"));
             }
-            self.read_events(&mut incoming, &mut reply, &mut outputs).await?
+            self.read_events(&mut incoming, &mut reply, parts).await?;
         } else {
             let whole = read_whole(&mut incoming, self.limits.reply_bytes_max).await?;
-            let finished = Instant::now();
+            parts.last = Some(self.read_now());
             reply.add_json(&whole)?;
-            finished
-        };
+        }
         self.pool.release(connection);
-        let output_tokens = reply.verify(self.expected)?;
-        Ok(Delivered { prompt_tokens: body.prompt_tokens, output_tokens, outputs, finished })
+        reply.verify(self.expected)
+    }
+
+    /// The moment of a read, and how late it may be.
+    fn read_now(&self) -> (Instant, Duration) {
+        let now = Instant::now();
+        (now, self.lag.at(now))
     }
 
     async fn read_events(
         &self,
         incoming: &mut Incoming,
         reply: &mut Reply,
-        outputs: &mut Vec<Instant>,
-    ) -> Result<Instant, Failure> {
+        parts: &mut Parts,
+    ) -> Result<(), Failure> {
         let mut parser = sse::Parser::new(self.limits.reply_bytes_max);
-        let mut finished = Instant::now();
         while let Some(piece) = next_piece(incoming).await? {
-            finished = Instant::now();
+            let (at, lag) = self.read_now();
+            parts.last = Some((at, lag));
+            let lag_micros = u32::try_from(lag.as_micros()).unwrap_or(u32::MAX);
             parser.push(&piece, |event| {
+                let carried = reply.add_event(event)?;
                 // More events than tokens is a wrong reply, found out at its end; only the memory is bounded here.
-                if reply.add_event(event)? && outputs.len() <= self.expected.output_tokens as usize {
-                    outputs.push(finished);
+                if let Some(Carried { tokens }) = carried
+                    && parts.outputs.len() <= self.expected.output_tokens as usize
+                {
+                    parts.outputs.push(Output { at, tokens, lag_micros });
                 }
                 Ok::<(), Failure>(())
             })?;
@@ -106,7 +153,7 @@ impl<T: Transport> Caller<T> {
         if !reply.is_done() {
             return Err(Failure::new(FailureKind::BadStream, "the stream ended before [DONE]"));
         }
-        Ok(finished)
+        Ok(())
     }
 }
 

@@ -22,7 +22,8 @@ use crate::report::Report;
 use crate::rng::{Purpose, Rng};
 use crate::run::{Error, run};
 
-pub use summary::{Spread, TargetSummary};
+pub(crate) use summary::median;
+pub use summary::{MinMax, TargetSummary};
 
 /// The result of a comparison. The first target is the one the others are compared with.
 #[derive(Debug, Clone, Serialize)]
@@ -45,7 +46,7 @@ impl Comparison {
     }
 
     /// Summarises runs made in rounds of `targets` runs each.
-    fn new(rounds: u32, targets: usize, runs: Vec<Report>, warnings: Vec<String>) -> Self {
+    pub(crate) fn new(rounds: u32, targets: usize, runs: Vec<Report>, warnings: Vec<String>) -> Self {
         let rounds_of_runs: Vec<&[Report]> = runs.chunks_exact(targets).collect();
         let summaries = (0..targets).map(|target| TargetSummary::new(target, &rounds_of_runs)).collect();
         Self { rounds, targets: summaries, runs, warnings }

@@ -11,9 +11,11 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use crate::goodput::Slo;
+
 pub use parse::ParseError;
 pub use validate::{ConfigError, ConfigErrors};
-pub(crate) use validate::{TIME_MAX, rounds};
+pub(crate) use validate::{TIME_MAX, check_sweep, rounds};
 
 /// The values a caller should offer where the user says nothing.
 pub mod defaults {
@@ -43,6 +45,20 @@ pub mod defaults {
     pub const REPLY_BYTES_MAX: usize = 64 << 20;
     /// Failed requests after which nothing more is sent: a dead server should end the run, not spin it.
     pub const FAILURES_MAX: u64 = 1000;
+    /// Interval of the time series.
+    pub const INTERVAL: Duration = Duration::from_secs(1);
+    /// Largest 99th percentile of the generator's own lags: small against what a user notices, and above what a machine with
+    /// other work to do makes a thread wait.
+    pub const LAG_MAX: Duration = Duration::from_millis(10);
+    /// Rates that a sweep tries at most: from 1 per second to some thousand by doubling, or to some hundred and then to a
+    /// tenth.
+    pub const SWEEP_STEPS: u32 = 12;
+    /// Share of the requests that must be good for a rate to pass.
+    pub const GOOD_SHARE: f64 = 0.99;
+    /// A sweep ends when its bracket is at most this share wide.
+    pub const SWEEP_PRECISION: f64 = 0.05;
+    /// First rate of a sweep, per second.
+    pub const SWEEP_RATE_PER_S: f64 = 1.0;
     /// Rounds of a comparison: odd, so that the median is one that was measured.
     pub const ROUNDS: u32 = 5;
 }
@@ -60,6 +76,23 @@ pub struct BenchConfig {
     pub limits: Limits,
     /// Requests sent before the clock starts. They are checked but not measured.
     pub warmup_requests: u64,
+    /// What is made of the measured requests.
+    pub report: ReportConfig,
+}
+
+/// What is made of the measured requests.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ReportConfig {
+    /// Limits that a request must meet to count as good; empty for none.
+    pub slo: Slo,
+    /// Interval of the time series.
+    #[serde(rename = "interval_s", serialize_with = "seconds")]
+    pub interval: Duration,
+    /// Largest 99th percentile of the generator's own lags; beyond it the run is invalid.
+    #[serde(rename = "lag_max_s", serialize_with = "seconds")]
+    pub lag_max: Duration,
+    /// A run whose generator was late is valid all the same.
+    pub late_allowed: bool,
 }
 
 /// A server to measure, and how it wants to be asked.

@@ -13,8 +13,15 @@ mod caller;
 mod compare;
 mod config;
 mod connection;
+mod export;
 mod failure;
+mod goodput;
+mod lag;
+mod latency;
+mod lateness;
 mod pacer;
+mod page;
+mod percentiles;
 mod phase;
 mod process;
 mod progress;
@@ -22,21 +29,32 @@ mod reply;
 mod report;
 mod rng;
 mod run;
+mod series;
 mod sse;
 mod stats;
+mod steady;
+mod sweep;
 mod table;
 mod target;
 #[cfg(test)]
 mod testing;
+mod times;
 mod workload;
 
-pub use compare::{Comparison, Spread, TargetSummary, compare};
+pub use compare::{Comparison, MinMax, TargetSummary, compare};
 pub use config::{
     Api, ApiKey, ArrivalProcess, BenchConfig, ConfigError, ConfigErrors, Limits, Load, ParseError,
-    PrefixConfig, Span, Stop, Target, WorkloadConfig, defaults,
+    PrefixConfig, ReportConfig, Span, Stop, Target, WorkloadConfig, defaults,
 };
+pub use export::{Export, ExportError, ExportWriter, RequestRecord};
 pub use failure::FailureKind;
+pub use goodput::{Goodput, Slo};
+pub use page::{comparison_html, run_html, sweep_html};
+pub use percentiles::{LowerBounds, Percentiles};
 pub use process::ProcessError;
 pub use progress::{Progress, Silent, Total, bar};
-pub use report::{Clock, Failures, GeneratorUse, Percentiles, ProcessUse, Report, Requests, TargetLabel};
+pub use report::{Clock, Failures, GeneratorUse, ProcessUse, Report, Requests, TargetLabel};
 pub use run::{Error, run};
+pub use series::{Interval, Series};
+pub use steady::SteadyWindow;
+pub use sweep::{RateVerdict, Sweep, SweepConfig, SweepStep, sweep};

@@ -29,6 +29,16 @@ impl Pacer {
         return Ok(Self::Runtime);
     }
 
+    /// Another one of the same kind, which can wait at the same time.
+    pub(crate) fn another(&self) -> io::Result<Self> {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Kernel(_) => Self::exact(),
+            #[cfg(any(test, not(target_os = "linux")))]
+            Self::Runtime => Ok(Self::Runtime),
+        }
+    }
+
     /// Returns at `due`, or after one turn of the runtime when that has passed: a late schedule must not keep the
     /// replies from being read.
     pub(crate) async fn wait_until(&self, due: Instant) -> io::Result<()> {

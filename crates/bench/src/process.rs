@@ -75,7 +75,12 @@ impl Reading {
     }
 
     /// Takes the two files apart; proc(5) numbers the fields of `stat` from 1.
-    fn parse(pid: u32, stat: &str, status: &str, ticks_per_second: u64) -> Result<Self, ProcessError> {
+    pub(crate) fn parse(
+        pid: u32,
+        stat: &str,
+        status: &str,
+        ticks_per_second: u64,
+    ) -> Result<Self, ProcessError> {
         let malformed = |what| ProcessError::Malformed { pid, what };
         // The name may hold blanks and parentheses, so it ends at the last one.
         let (before, after) = stat.rsplit_once(')').ok_or_else(|| malformed("stat"))?;

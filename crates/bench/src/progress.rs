@@ -7,12 +7,16 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::export::RequestRecord;
+
 /// Told about the run as it goes. Called from the loop that sends, so an implementation must not block.
 pub trait Progress: Send + Sync {
     /// A phase of the run begins.
     fn begin(&self, phase: &str, total: Total);
     /// One request ended, well or not.
     fn finished(&self, succeeded: bool);
+    /// One request of the measured phase ended, with all that was measured of it. Comes before its [`Progress::finished`].
+    fn measured(&self, _record: &RequestRecord<'_>) {}
     /// The phase is over.
     fn end(&self);
 }

@@ -22,6 +22,13 @@ impl From<&WorkloadConfig> for Expected {
     }
 }
 
+/// Output that one event, or a whole body, carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Carried {
+    /// Ids among it; none where the server sends none.
+    pub(crate) tokens: Option<u32>,
+}
+
 /// What has been seen of one reply.
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
@@ -34,14 +41,14 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// Adds an event of a stream. True when it carried output.
-    pub(crate) fn add_event(&mut self, event: Event<'_>) -> Result<bool, Failure> {
+    /// Adds an event of a stream and says what output it carried.
+    pub(crate) fn add_event(&mut self, event: Event<'_>) -> Result<Option<Carried>, Failure> {
         if self.done {
             return Err(Failure::quoting(FailureKind::BadStream, "after [DONE]: ", event.data));
         }
         if event.data == b"[DONE]" {
             self.done = true;
-            return Ok(false);
+            return Ok(None);
         }
         if event.name == b"error" {
             return Err(Failure::quoting(FailureKind::ErrorReply, "error event: ", event.data));
@@ -49,27 +56,33 @@ impl Reply {
         self.add_json(event.data)
     }
 
-    /// Adds a whole body, or the data of one event. True when it carried output.
-    pub(crate) fn add_json(&mut self, json: &[u8]) -> Result<bool, Failure> {
+    /// Adds a whole body, or the data of one event, and says what output it carried.
+    pub(crate) fn add_json(&mut self, json: &[u8]) -> Result<Option<Carried>, Failure> {
         let part: Part = serde_json::from_slice(json)
             .map_err(|error| Failure::quoting(FailureKind::BadJson, &format!("{error}: "), json))?;
         if let Some(error) = part.error {
             return Err(Failure::quoting(FailureKind::ErrorReply, "", error.get().as_bytes()));
         }
         self.usage_tokens = part.usage.and_then(|usage| usage.completion_tokens).or(self.usage_tokens);
-        let mut output = false;
+        let mut carried: Option<Carried> = None;
         for choice in part.choices {
             let carries_output = choice.carries_output();
             if self.finish_reason.is_some() && (carries_output || choice.finish_reason.is_some()) {
                 return Err(Failure::new(FailureKind::BadStream, "output after the finish reason"));
             }
-            if let Some(count) = choice.token_ids {
-                *self.ids.get_or_insert(0) += count.0;
+            let ids = choice.token_ids.map(|count| count.0);
+            if let Some(ids) = ids {
+                *self.ids.get_or_insert(0) += ids;
             }
             self.finish_reason = choice.finish_reason.or(self.finish_reason.take());
-            output |= carries_output;
+            if carries_output {
+                let tokens = ids.map(|ids| u32::try_from(ids).unwrap_or(u32::MAX));
+                let before = carried.and_then(|carried| carried.tokens);
+                let tokens = tokens.map(|tokens| tokens.saturating_add(before.unwrap_or(0))).or(before);
+                carried = Some(Carried { tokens });
+            }
         }
-        Ok(output)
+        Ok(carried)
     }
 
     /// True once the stream said `[DONE]`.

@@ -1,13 +1,19 @@
 //! The result of a run, with the unit of every number in its name.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde::Serialize;
+use tokio::time::Instant;
 
-use crate::config::{Api, BenchConfig, Limits, Load, WorkloadConfig};
+use crate::config::{Api, BenchConfig, Limits, Load, ReportConfig, WorkloadConfig};
+use crate::failure::FailureKind;
+use crate::goodput::Goodput;
+use crate::lateness::{self, Signs};
+use crate::percentiles::{Curves, Percentiles};
 use crate::process::Reading;
-use crate::stats::{Stats, Times};
+use crate::series::Series;
+use crate::stats::{Stats, Tally};
+use crate::steady::SteadyWindow;
 
 /// What one run measured. Serializes to the JSON of `tito bench --json`; absent measurements are null.
 #[derive(Debug, Clone, Serialize)]
@@ -20,6 +26,8 @@ pub struct Report {
     pub load: Load,
     /// Bounds that held.
     pub limits: Limits,
+    /// What the report was made with.
+    pub report: ReportConfig,
     /// What `ttft_ms` and `e2e_ms` are counted from.
     pub clock: Clock,
     /// From the start to the end of the last reply, seconds.
@@ -34,14 +42,27 @@ pub struct Report {
     pub output_tokens_per_s: f64,
     /// Time to the first output, streams only, milliseconds.
     pub ttft_ms: Option<Percentiles>,
-    /// Gap between two events with output, streams only, milliseconds.
+    /// Gap per token, streams only, milliseconds: an event that carries k tokens after a gap g counts as k gaps of g / k.
+    /// Null where the tokens of an event are unknown: no ids, and not as many events as tokens.
     pub itl_ms: Option<Percentiles>,
+    /// Gap between two events with output, however many tokens they carry, streams only, milliseconds.
+    pub itl_event_ms: Option<Percentiles>,
     /// Mean time per output token after the first event, one value per stream, milliseconds.
     pub tpot_ms: Option<Percentiles>,
     /// Time to the end of the reply, milliseconds.
     pub e2e_ms: Option<Percentiles>,
+    /// Requests that met the limits of goodput; null without limits.
+    pub goodput: Option<Goodput>,
+    /// The run without its ramp and its tail; null when it had no other part.
+    pub steady: Option<SteadyWindow>,
     /// How late the generator sent, open loop only, milliseconds. Part of TTFT and E2E.
     pub send_lag_ms: Option<Percentiles>,
+    /// How late the generator may have read each event with output, or each unary reply, milliseconds. Part of every latency.
+    pub read_lag_ms: Option<Percentiles>,
+    /// Share of the events with output that were read together with the one before, from 0 to 1; streams only.
+    pub events_coalesced: Option<f64>,
+    /// Why the generator was too late for its times to be the server's, in sentences; empty when it was not.
+    pub late: Vec<String>,
     /// Failed requests by kind, warm-up excluded.
     pub failures: BTreeMap<String, Failures>,
     /// Connections opened, warm-up included.
@@ -58,6 +79,11 @@ pub struct Report {
     pub generator: Option<GeneratorUse>,
     /// The run gave up before its end because too many requests failed.
     pub gave_up: bool,
+    /// What came in each interval.
+    pub series: Series,
+    /// The distributions percent by percent, for pictures.
+    #[serde(skip)]
+    pub(crate) curves: Curves,
 }
 
 /// Who was measured.
@@ -106,22 +132,6 @@ pub struct Failures {
     pub example: String,
 }
 
-/// A distribution of times in milliseconds, each value within 0.1 %.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "each field is the statistic it is named after")]
-pub struct Percentiles {
-    /// Number of values.
-    pub count: u64,
-    pub mean: f64,
-    pub p50: f64,
-    pub p90: f64,
-    pub p95: f64,
-    pub p99: f64,
-    /// The 99.9th.
-    pub p99_9: f64,
-    pub max: f64,
-}
-
 /// What one measured process used during the run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProcessUse {
@@ -161,21 +171,25 @@ pub(crate) struct Costs {
 pub(crate) struct Measured {
     pub(crate) warmup: Stats,
     pub(crate) stats: Stats,
-    pub(crate) elapsed: Duration,
+    pub(crate) begin: Instant,
     pub(crate) costs: Costs,
     pub(crate) connections_opened: u64,
     pub(crate) gave_up: bool,
 }
 
 impl Report {
-    /// True when every request got a right reply, none was shed, and every named process lived to the end.
+    /// True when every request got a right reply, none was shed, every named process lived to the end, and the generator
+    /// was not late.
     pub fn ok(&self) -> bool {
+        let valid = self.late.is_empty() || self.report.late_allowed;
         let Requests { succeeded, failed, shed, warmup_succeeded: _, warmup_failed } = self.requests;
-        succeeded > 0 && failed + shed + warmup_failed == 0 && self.process_errors.is_empty() && !self.gave_up
+        let served = succeeded > 0 && failed + shed + warmup_failed == 0;
+        served && self.process_errors.is_empty() && !self.gave_up && valid
     }
 
     pub(crate) fn new(config: &BenchConfig, measured: Measured) -> Self {
-        let Measured { warmup, stats, elapsed, costs, connections_opened, gave_up } = measured;
+        let Measured { warmup, mut stats, begin, costs, connections_opened, gave_up } = measured;
+        let elapsed = stats.last_end.unwrap_or(begin) - begin;
         let (clock, send_lag_ms) = match config.load {
             Load::Closed { .. } => (Clock::ServiceTime, None),
             Load::Open { .. } => (Clock::IntendedTime, Percentiles::of(&stats.send_lag)),
@@ -185,6 +199,17 @@ impl Report {
         let finished = stats.succeeded + stats.failed;
         let processes: Vec<_> = costs.pairs.iter().map(|pair| ProcessUse::between(pair, finished)).collect();
         let complete = costs.errors.is_empty() && !processes.is_empty();
+        let generator = costs.generator.as_ref().map(|pair| GeneratorUse::between(pair, finished, elapsed_s));
+        let read_lag_ms = Percentiles::of(&stats.read_lag);
+        let events_coalesced = (stats.events > 0).then(|| stats.coalesced as f64 / stats.events as f64);
+        let late = lateness::reasons(Signs {
+            elapsed,
+            lag_max: config.report.lag_max,
+            send_lag: send_lag_ms,
+            read_lag: read_lag_ms,
+            coalesced: events_coalesced,
+            generator,
+        });
         Self {
             target: TargetLabel {
                 name: config.target.name.clone(),
@@ -194,6 +219,7 @@ impl Report {
             workload: config.workload.clone(),
             load: config.load,
             limits: config.limits,
+            report: config.report,
             clock,
             elapsed_s,
             requests: Requests {
@@ -206,58 +232,52 @@ impl Report {
             requests_per_s: per_s(stats.succeeded),
             prompt_tokens_per_s: per_s(stats.prompt_tokens),
             output_tokens_per_s: per_s(stats.output_tokens),
-            ttft_ms: Percentiles::of(&stats.ttft),
-            itl_ms: Percentiles::of(&stats.itl),
-            tpot_ms: Percentiles::of(&stats.tpot),
-            e2e_ms: Percentiles::of(&stats.e2e),
+            ttft_ms: Percentiles::of(&stats.times.ttft),
+            itl_ms: Percentiles::of(&stats.times.itl),
+            itl_event_ms: Percentiles::of(&stats.times.itl_event),
+            tpot_ms: Percentiles::of(&stats.times.tpot),
+            e2e_ms: Percentiles::of(&stats.times.e2e),
+            goodput: Goodput::of(&stats, config.report.slo, elapsed_s),
+            steady: stats.steady.window(begin),
             send_lag_ms,
-            failures: failures(warmup, stats),
+            read_lag_ms,
+            events_coalesced,
+            late,
+            curves: Curves::of(&stats.times),
+            series: stats.series.finish(),
+            failures: failures(warmup.failures, std::mem::take(&mut stats.failures)),
             connections_opened,
             cpu_ms_per_request: complete
                 .then(|| processes.iter().map(|process| process.cpu_ms_per_request).sum()),
             rss_peak_bytes: complete.then(|| processes.iter().map(|process| process.rss_peak_bytes).sum()),
             processes,
             process_errors: costs.errors,
-            generator: costs.generator.map(|pair| GeneratorUse {
-                cpu_ms_per_request: ProcessUse::between(&pair, finished).cpu_ms_per_request,
-                cores_busy: if elapsed_s > 0.0 {
-                    pair.1.cpu.saturating_sub(pair.0.cpu).as_secs_f64() / elapsed_s
-                } else {
-                    0.0
-                },
-            }),
+            generator,
             gave_up,
         }
     }
 }
 
 /// Failures of the measured phase, and those of the warm-up under a prefix of their own.
-fn failures(warmup: Stats, stats: Stats) -> BTreeMap<String, Failures> {
-    let named = |prefix: &'static str, stats: Stats| {
-        let kinds = stats.failures.into_iter();
+fn failures(warmup: Tallies, measured: Tallies) -> BTreeMap<String, Failures> {
+    let named = |prefix: &'static str, tallies: Tallies| {
+        let kinds = tallies.into_iter();
         kinds.map(move |(kind, tally)| {
             (format!("{prefix}{kind}"), Failures { count: tally.count, example: tally.example })
         })
     };
-    named("warmup.", warmup).chain(named("", stats)).collect()
+    named("warmup.", warmup).chain(named("", measured)).collect()
 }
 
-impl Percentiles {
-    /// None when nothing was recorded.
-    pub(crate) fn of(times: &Times) -> Option<Self> {
-        let histogram = times.histogram();
-        let ms = |nanoseconds: f64| nanoseconds / 1e6;
-        let at = |quantile| ms(histogram.value_at_quantile(quantile) as f64);
-        (!histogram.is_empty()).then(|| Self {
-            count: histogram.len(),
-            mean: ms(histogram.mean()),
-            p50: at(0.5),
-            p90: at(0.9),
-            p95: at(0.95),
-            p99: at(0.99),
-            p99_9: at(0.999),
-            max: ms(histogram.max() as f64),
-        })
+type Tallies = BTreeMap<FailureKind, Tally>;
+
+impl GeneratorUse {
+    fn between(pair: &(Reading, Reading), finished: u64, elapsed_s: f64) -> Self {
+        let cpu_s = pair.1.cpu.saturating_sub(pair.0.cpu).as_secs_f64();
+        Self {
+            cpu_ms_per_request: ProcessUse::between(pair, finished).cpu_ms_per_request,
+            cores_busy: if elapsed_s > 0.0 { cpu_s / elapsed_s } else { 0.0 },
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::arrivals::Arrivals;
 use crate::caller::Caller;
 use crate::config::{BenchConfig, ConfigError, ConfigErrors, Load, Stop, WorkloadConfig, defaults};
 use crate::connection::{Pool, Tcp, Transport};
+use crate::lag::{LoopLag, Probe};
 use crate::pacer::Pacer;
 use crate::phase::Phase;
 use crate::process::{ProcessError, Reading};
@@ -82,28 +83,29 @@ pub(crate) async fn run_over<T: Transport>(
     // Read again: what the warm-up cost is not part of the run.
     let before = before.iter().map(Reading::again).collect::<Result<Vec<_>, _>>().map_err(Error::Process)?;
     let generator_before = Reading::take(std::process::id()).ok();
-    let phase = Phase::new(&caller, progress);
+    let probe = Probe::start(&caller.lag, pacer).map_err(Error::Timer)?;
     progress.begin(name, total(config.load));
     let begin = Instant::now();
+    let phase = Phase::new(&caller, progress, &config.report, Some(name.clone()));
     // What did not survive the warm-up is not measured.
     if !warmup.gave_up() {
         match config.load {
             Load::Closed { concurrency, stop } => phase.closed_loop(concurrency, stop).await,
             Load::Open { rate_per_s, arrivals, duration, in_flight_max } => {
                 let arrivals = Arrivals::new(arrivals, rate_per_s, config.workload.seed);
-                let sent = phase.open_loop(begin, arrivals, duration, in_flight_max, pacer).await;
+                let sent = phase.open_loop(arrivals, duration, in_flight_max, pacer).await;
                 sent.map_err(Error::Timer)?;
             }
         }
     }
+    probe.end().map_err(Error::Timer)?;
     let costs = costs(before, generator_before);
     progress.end();
 
     let gave_up = warmup.gave_up() || phase.gave_up();
     let (warmup, stats) = (warmup.into_stats(), phase.into_stats());
-    let elapsed = stats.last_end.unwrap_or(begin) - begin;
     let connections_opened = pool.opened();
-    Ok(Report::new(config, Measured { warmup, stats, elapsed, costs, connections_opened, gave_up }))
+    Ok(Report::new(config, Measured { warmup, stats, begin, costs, connections_opened, gave_up }))
 }
 
 /// Requests like those that are measured, with prompts of their own: whatever prefix cache they fill, the measured
@@ -115,7 +117,7 @@ fn warmup_phase<T: Transport>(
 ) -> Result<Arc<Phase<T>>, Error> {
     let prompt_seed = Rng::new(config.workload.prompt_seed, Purpose::Warmup, 0).next_u64();
     let caller = caller(config, pool, prompt_seed, Some(config.warmup_requests))?;
-    Ok(Phase::new(&Arc::new(caller), progress))
+    Ok(Phase::new(&Arc::new(caller), progress, &config.report, None))
 }
 
 fn caller<T: Transport>(
@@ -132,6 +134,7 @@ fn caller<T: Transport>(
         expected: Expected::from(&workload),
         stream: workload.stream,
         limits: config.limits,
+        lag: Arc::new(LoopLag::new()),
     })
 }
 

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use tokio::time::Instant;
 
-use crate::caller::Delivered;
-use crate::config::TIME_MAX;
+use crate::caller::Call;
+use crate::config::ReportConfig;
 use crate::failure::{Failure, FailureKind};
-
-/// Significant decimal digits a histogram keeps: a reported value is within 0.1 % of the measured one.
-const SIGNIFICANT_DIGITS: u8 = 3;
+use crate::goodput::Slo;
+use crate::latency::{Latencies, LatencyTimes};
+use crate::series::Recorder;
+use crate::steady::Steady;
+use crate::times::{Sample, Times};
 
 /// When a request was due and when it was sent. In a closed loop both are the same moment.
 #[derive(Debug, Clone, Copy)]
@@ -28,19 +29,23 @@ pub(crate) struct Stats {
     pub(crate) shed: u64,
     pub(crate) prompt_tokens: u64,
     pub(crate) output_tokens: u64,
-    /// From due to the first output, streams only.
-    pub(crate) ttft: Times,
-    /// Between two events with output of one stream.
-    pub(crate) itl: Times,
-    /// Mean time per token after the first event, one value per stream.
-    pub(crate) tpot: Times,
-    /// From due to the last byte.
-    pub(crate) e2e: Times,
+    /// Right replies within the limits of goodput.
+    pub(crate) good: u64,
+    pub(crate) times: LatencyTimes,
     /// From due to sent: how late the generator itself was.
     pub(crate) send_lag: Times,
+    /// How late the generator may have read each event with output, and each unary reply.
+    pub(crate) read_lag: Times,
+    /// Events with output.
+    pub(crate) events: u64,
+    /// Those that were read together with the one before of the same stream.
+    pub(crate) coalesced: u64,
+    pub(crate) steady: Steady,
+    pub(crate) series: Recorder,
     pub(crate) failures: BTreeMap<FailureKind, Tally>,
     /// When the last reply ended.
     pub(crate) last_end: Option<Instant>,
+    slo: Slo,
 }
 
 /// How often a kind of failure came, and its first example.
@@ -50,74 +55,84 @@ pub(crate) struct Tally {
     pub(crate) example: String,
 }
 
+/// What was found out about a request when it was counted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found {
+    pub(crate) latencies: Latencies,
+    /// It met the limits of goodput.
+    pub(crate) good: bool,
+    /// It was due in the steady window.
+    pub(crate) steady: bool,
+}
+
 impl Stats {
-    pub(crate) fn new() -> Self {
+    /// Nothing yet, of a phase that began at `begin`.
+    pub(crate) fn new(begin: Instant, config: &ReportConfig) -> Self {
         Self {
             succeeded: 0,
             failed: 0,
             shed: 0,
             prompt_tokens: 0,
             output_tokens: 0,
-            ttft: Times::new(),
-            itl: Times::new(),
-            tpot: Times::new(),
-            e2e: Times::new(),
+            good: 0,
+            times: LatencyTimes::new(),
             send_lag: Times::new(),
+            read_lag: Times::new(),
+            events: 0,
+            coalesced: 0,
+            steady: Steady::new(),
+            series: Recorder::new(begin, config.interval),
             failures: BTreeMap::new(),
             last_end: None,
+            slo: config.slo,
         }
     }
 
-    /// Counts one request that ended now.
-    pub(crate) fn record(&mut self, start: Start, outcome: Result<Delivered, Failure>, now: Instant) {
-        self.send_lag.record(start.sent - start.due);
-        match outcome {
-            Ok(delivered) => self.record_delivered(start, &delivered),
-            Err(failure) => self.record_failed(failure, now),
+    /// Counts one request that ended.
+    pub(crate) fn record(&mut self, start: Start, call: &Call) -> Found {
+        let latencies = Latencies::of(start.due, call);
+        let good = self.slo.is_met(&latencies, call);
+        self.good += u64::from(good);
+        self.times.record(&latencies, call);
+        self.series.record(start.sent, &latencies, call);
+        self.last_end = self.last_end.max(Some(call.ended));
+        self.record_lag(start, call);
+        let steady = self.steady.record(start.due, &latencies, call);
+        match &call.result {
+            Ok(output_tokens) => {
+                self.succeeded += 1;
+                self.prompt_tokens += u64::from(call.prompt_tokens);
+                self.output_tokens += u64::from(*output_tokens);
+            }
+            Err(Failure { kind, detail }) => {
+                self.failed += 1;
+                let example = || Tally { count: 0, example: detail.clone() };
+                self.failures.entry(*kind).or_insert_with(example).count += 1;
+            }
         }
+        Found { latencies, good, steady }
     }
 
-    fn record_delivered(&mut self, start: Start, delivered: &Delivered) {
-        let Delivered { prompt_tokens, output_tokens, outputs, finished } = delivered;
-        self.succeeded += 1;
-        self.prompt_tokens += u64::from(*prompt_tokens);
-        self.output_tokens += u64::from(*output_tokens);
-        self.last_end = self.last_end.max(Some(*finished));
-        self.e2e.record(*finished - start.due);
-        let (Some(first), Some(last)) = (outputs.first(), outputs.last()) else { return };
-        self.ttft.record(*first - start.due);
-        for pair in outputs.windows(2) {
-            self.itl.record(pair[1] - pair[0]);
-        }
-        if *output_tokens > 1 {
-            self.tpot.record((*last - *first) / (output_tokens - 1));
-        }
+    /// Counts one arrival that was not sent.
+    pub(crate) fn record_shed(&mut self, due: Instant, stream: bool) {
+        self.shed += 1;
+        self.times.record_shed(stream);
+        self.steady.record_shed(due, stream);
+        self.series.record_shed(due);
     }
 
-    fn record_failed(&mut self, failure: Failure, now: Instant) {
-        self.failed += 1;
-        self.last_end = self.last_end.max(Some(now));
-        let Failure { kind, detail } = failure;
-        self.failures.entry(kind).or_insert(Tally { count: 0, example: detail }).count += 1;
+    fn record_lag(&mut self, start: Start, call: &Call) {
+        self.send_lag.record(Sample::Known(start.sent - start.due));
+        self.events += call.outputs.len() as u64;
+        self.coalesced += call.outputs.windows(2).filter(|pair| pair[0].at == pair[1].at).count() as u64;
+        for output in &call.outputs {
+            self.read_lag.record(Sample::Known(Duration::from_micros(u64::from(output.lag_micros))));
+        }
+        if !call.stream && call.result.is_ok() {
+            self.read_lag.record(Sample::Known(call.read_lag));
+        }
     }
 }
 
-/// A histogram of durations, kept in nanoseconds. Of fixed size, whatever is recorded.
-#[derive(Debug)]
-pub(crate) struct Times(Histogram<u64>);
-
-impl Times {
-    pub(crate) fn new() -> Self {
-        let max = TIME_MAX.as_nanos() as u64;
-        let histogram = Histogram::new_with_bounds(1, max, SIGNIFICANT_DIGITS);
-        Self(histogram.expect("the bounds and digits are constants that fit"))
-    }
-
-    pub(crate) fn record(&mut self, time: Duration) {
-        self.0.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-    }
-
-    pub(crate) fn histogram(&self) -> &Histogram<u64> {
-        &self.0
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -1,12 +1,15 @@
 //! Reports as a reader in a terminal wants them.
 
 mod comparison;
+mod sweep;
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::config::{Api, ArrivalProcess, Load, Stop, WorkloadConfig};
-use crate::report::{Clock, Percentiles, Report};
+use crate::goodput::Goodput;
+use crate::report::{Clock, Report};
+use crate::steady::SteadyWindow;
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -28,6 +31,7 @@ impl fmt::Display for Report {
         write!(f, "{:.0} output tokens/s, ", self.output_tokens_per_s)?;
         writeln!(f, "{:.0} prompt tokens/s", self.prompt_tokens_per_s)?;
         fmt_times(self, f)?;
+        fmt_steady(self, f)?;
         fmt_costs(self, f)?;
         for (kind, failures) in &self.failures {
             writeln!(f, "FAILED       {} × {kind}: {}", failures.count, failures.example)?;
@@ -38,6 +42,10 @@ impl fmt::Display for Report {
         for error in &self.process_errors {
             writeln!(f, "FAILED       {error}")?;
         }
+        for reason in &self.late {
+            let verdict = if self.report.late_allowed { "LATE        " } else { "INVALID     " };
+            writeln!(f, "{verdict} {reason}")?;
+        }
         if self.gave_up {
             writeln!(f, "FAILED       gave up after {} failed requests", self.limits.failures_max)?;
         }
@@ -47,7 +55,7 @@ impl fmt::Display for Report {
 
 fn fmt_times(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if report.e2e_ms.is_none() {
-        return Ok(()); // without a right reply there is nothing to show
+        return Ok(()); // without a request there is nothing to show
     }
     write!(f, "{:<12}", "ms")?;
     let columns = ["mean", "p50", "p90", "p95", "p99", "p99.9", "max"];
@@ -56,20 +64,69 @@ fn fmt_times(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let rows = [
         ("TTFT", report.ttft_ms),
         ("ITL", report.itl_ms),
+        ("ITL/event", report.itl_event_ms),
         ("TPOT", report.tpot_ms),
         ("E2E", report.e2e_ms),
         ("send lag", report.send_lag_ms),
+        ("read lag", report.read_lag_ms),
     ];
     for (name, times) in rows {
-        let Some(Percentiles { count: _, mean, p50, p90, p95, p99, p99_9, max }) = times else { continue };
+        let Some(times) = times else { continue };
         write!(f, "{name:<12}")?;
-        [mean, p50, p90, p95, p99, p99_9, max].iter().try_for_each(|time| write!(f, "{time:>11.3}"))?;
+        for (_, time, lower_bound) in times.values() {
+            write!(f, "{:>11}", shown_time(time, lower_bound))?;
+        }
         writeln!(f)?;
     }
     match report.clock {
-        Clock::ServiceTime => writeln!(f, "             from sending (closed loop: service time)"),
-        Clock::IntendedTime => writeln!(f, "             from when the request was due (open loop)"),
+        Clock::ServiceTime => writeln!(f, "             from sending (closed loop: service time)")?,
+        Clock::IntendedTime => writeln!(f, "             from when the request was due (open loop)")?,
     }
+    if rows.iter().flat_map(|(_, times)| times).any(|times| times.censored > 0) {
+        writeln!(
+            f,
+            "             > at least: a failed request took at least the time after which it failed"
+        )?;
+    }
+    Ok(())
+}
+
+fn fmt_steady(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if let Some(SteadyWindow {
+        from_s,
+        to_s,
+        due,
+        requests_per_s,
+        output_tokens_per_s,
+        ttft_ms,
+        e2e_ms,
+        ..
+    }) = &report.steady
+    {
+        write!(
+            f,
+            "steady       {from_s:.1} to {to_s:.1} s: {due} requests, {requests_per_s:.1} requests/s, "
+        )?;
+        writeln!(f, "{output_tokens_per_s:.0} output tokens/s")?;
+        for (name, times) in [("TTFT", ttft_ms), ("E2E", e2e_ms)] {
+            let Some(times) = times else { continue };
+            write!(f, "             {name} ms:")?;
+            let shown = times.values().into_iter().filter(|(name, ..)| ["p50", "p90", "p99"].contains(name));
+            for (name, time, lower_bound) in shown {
+                write!(f, " {name} {}", shown_time(time, lower_bound))?;
+            }
+            writeln!(f)?;
+        }
+    }
+    if let Some(Goodput { slo, good, share, requests_per_s }) = &report.goodput {
+        write!(f, "goodput      {requests_per_s:.1} requests/s: {good} requests, ")?;
+        writeln!(f, "{:.2} % of all, within {slo}", share * 100.0)?;
+    }
+    Ok(())
+}
+
+fn shown_time(ms: f64, lower_bound: bool) -> String {
+    if lower_bound { format!(">{ms:.3}") } else { format!("{ms:.3}") }
 }
 
 fn fmt_costs(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {

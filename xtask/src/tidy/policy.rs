@@ -29,6 +29,7 @@ pub(crate) const FOLDERS: &[(&str, &str)] = &[("tito", "crates/cli"), ("xtask", 
 /// Crates without async, clock, environment, socket or unseeded randomness.
 pub(crate) const PURE: &[&str] = &[
     "tito-types",
+    "tito-plot",
     "tito-kv-index",
     "tito-policy",
     "tito-engine-sim",

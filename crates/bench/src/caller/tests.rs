@@ -74,9 +74,10 @@ async fn the_times_of_a_stream_are_those_of_its_events() {
     let report = run_in_memory(&config, move |_| answer.clone()).await;
     assert!(report.ok());
     let near = |ms: f64, expected: f64| (ms - expected).abs() < 5.0;
-    let (ttft, itl) = (report.ttft_ms.unwrap(), report.itl_ms.unwrap());
+    let (ttft, itl) = (report.ttft_ms.unwrap(), report.itl_event_ms.unwrap());
     assert!(ttft.count == 1 && near(ttft.max, 200.0), "a comment is no token: {ttft:?}");
     assert!(itl.count == 2 && near(itl.p50, 100.0) && near(itl.max, 100.0), "{itl:?}");
+    assert_eq!(report.itl_ms, None, "four tokens in three events, and no ids to say which has two");
     let (tpot, e2e) = (report.tpot_ms.unwrap(), report.e2e_ms.unwrap());
     assert!(tpot.count == 1 && near(tpot.max, 200.0 / 3.0), "three tokens after the first event: {tpot:?}");
     assert!(e2e.count == 1 && near(e2e.max, 600.0), "{e2e:?}");
@@ -88,4 +89,21 @@ async fn a_unary_reply_has_no_times_but_its_end() {
     let report = run_in_memory(&config(Api::Generate, false), move |_| answer.clone()).await;
     assert_eq!((report.ttft_ms, report.itl_ms, report.tpot_ms), (None, None, None));
     assert!((99.0..105.0).contains(&report.e2e_ms.unwrap().max));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gap_before_several_tokens_is_shared_by_them() {
+    let mut config = config(Api::Generate, true);
+    config.workload.output_tokens = 6;
+    let event =
+        |ids: &str, rest: &str| format!("data: {{\"choices\":[{{\"token_ids\":[{ids}]{rest}}}]}}\n\n");
+    let last = event("3,4,5,6", ",\"finish_reason\":\"length\"");
+    let pieces = [&*event("1", ""), &event("2", ""), &last, "data: [DONE]\n\n"];
+    let answer = Answer { gap: Duration::from_millis(100), ..Answer::events(&pieces) };
+    let report = run_in_memory(&config, move |_| answer.clone()).await;
+    let (per_token, per_event) = (report.itl_ms.unwrap(), report.itl_event_ms.unwrap());
+    assert_eq!((per_token.count, per_event.count), (5, 2), "the first token has no gap before it");
+    let near = |ms: f64, expected: f64| (ms - expected).abs() < 3.0;
+    assert!(near(per_token.p50, 25.0) && near(per_token.max, 100.0), "{per_token:?}");
+    assert!(near(per_event.p50, 100.0) && near(per_event.max, 100.0), "{per_event:?}");
 }

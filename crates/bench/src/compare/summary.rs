@@ -15,16 +15,16 @@ pub struct TargetSummary {
     /// Median over the rounds.
     pub median: BTreeMap<&'static str, f64>,
     /// Smallest and largest value over the rounds.
-    pub spread: BTreeMap<&'static str, Spread>,
+    pub spread: BTreeMap<&'static str, MinMax>,
     /// Median over the rounds of this target's value divided by the first target's in the same round.
     pub ratio: BTreeMap<&'static str, f64>,
     /// Smallest and largest of those ratios.
-    pub ratio_spread: BTreeMap<&'static str, Spread>,
+    pub ratio_spread: BTreeMap<&'static str, MinMax>,
 }
 
 /// The range that a number took over the rounds, in the number's own unit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Spread {
+pub struct MinMax {
     /// Smallest value.
     pub min: f64,
     /// Largest value.
@@ -47,14 +47,14 @@ impl TargetSummary {
         Self {
             name: rounds.first().map(|round| round[place].target.name.clone()).unwrap_or_default(),
             median: of_each(&values, median),
-            spread: of_each(&values, Spread::of),
+            spread: of_each(&values, MinMax::of),
             ratio: of_each(&ratios, median),
-            ratio_spread: of_each(&ratios, Spread::of),
+            ratio_spread: of_each(&ratios, MinMax::of),
         }
     }
 }
 
-impl Spread {
+impl MinMax {
     /// None of nothing.
     fn of(values: &[f64]) -> Option<Self> {
         let min = values.iter().copied().min_by(f64::total_cmp)?;
@@ -76,7 +76,7 @@ fn of_each<T>(
 }
 
 /// The middle value, or the mean of the two in the middle; none of nothing.
-fn median(values: &[f64]) -> Option<f64> {
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;

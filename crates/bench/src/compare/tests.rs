@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Comparison, Spread, compare, order};
+use super::{Comparison, MinMax, compare, order};
 use crate::config::{Api, Load, PrefixConfig, Span, Stop, Target};
 use crate::progress::{Progress, Silent};
 use crate::report::Report;
@@ -33,8 +33,8 @@ async fn ratios_are_taken_within_a_round_so_that_drift_cancels() {
         let summary = &comparison.targets[target];
         (summary.spread["requests_per_s"], summary.ratio_spread["requests_per_s"])
     };
-    assert_eq!(spread(0), (Spread { min: 1.0, max: 100.0 }, Spread { min: 1.0, max: 1.0 }));
-    assert_eq!(spread(1), (Spread { min: 2.0, max: 200.0 }, Spread { min: 2.0, max: 2.0 }));
+    assert_eq!(spread(0), (MinMax { min: 1.0, max: 100.0 }, MinMax { min: 1.0, max: 1.0 }));
+    assert_eq!(spread(1), (MinMax { min: 2.0, max: 200.0 }, MinMax { min: 2.0, max: 2.0 }));
     assert!(
         !comparison.targets[0].median.contains_key("ttft_ms.p50"),
         "what was not measured is not compared"

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::{BenchConfig, Limits, Load, Stop, Target, WorkloadConfig};
+use super::{BenchConfig, Limits, Load, ReportConfig, Stop, Target, WorkloadConfig};
+use crate::sweep::SweepConfig;
 use crate::target::Endpoint;
 
 /// Longest prompt, in tokens: far beyond any context, far below what fills memory.
@@ -22,6 +23,10 @@ pub(crate) const TIME_MAX: Duration = Duration::from_hours(24);
 const GROUPS_MAX: u32 = 1_000_000;
 /// Most processes whose cost is read.
 const PIDS_MAX: usize = 64;
+/// Shortest interval of a time series; a shorter one holds noise.
+const INTERVAL_MIN: Duration = Duration::from_millis(10);
+/// Most rates of a sweep; each keeps a report.
+const SWEEP_STEPS_MAX: u32 = 100;
 /// Most rounds of a comparison; each round keeps a report per target.
 const ROUNDS_MAX: u32 = 1000;
 /// Body fields the generator decides. `n` is among them because one choice per reply is what gets checked.
@@ -87,6 +92,12 @@ pub enum ConfigError {
         /// Tokens of the shortest prompt.
         prompt: u32,
     },
+    /// A sweep changes the arrival rate, which a closed loop does not have.
+    #[error("a sweep needs an open loop, which has an arrival rate")]
+    SweepOfClosedLoop,
+    /// A limit of goodput on what only streams have.
+    #[error("limits on ttft, itl and tpot need streams")]
+    SloNeedsStream,
     /// The prepared prompts would need more memory than the generator allows itself.
     #[error("prefixes and one prompt need {bytes} bytes, the pool holds {max}")]
     PoolTooLarge {
@@ -142,8 +153,19 @@ impl BenchConfig {
         check_load(&mut checker, self.load);
         check_limits(&mut checker, self.limits);
         checker.count("warmup_requests", self.warmup_requests, 0, 1 << 40);
+        check_report(&mut checker, &self.report, self.workload.stream);
         if checker.0.is_empty() { Ok(()) } else { Err(ConfigErrors(checker.0)) }
     }
+}
+
+/// Checks how a sweep searches.
+pub(crate) fn check_sweep(sweep: SweepConfig) -> Result<(), ConfigErrors> {
+    let SweepConfig { steps_max, good_share_min, precision } = sweep;
+    let mut checker = Checker::default();
+    checker.range("steps_max", steps_max, 1.0, f64::from(SWEEP_STEPS_MAX));
+    checker.range("good_share_min", good_share_min, 0.0, 1.0);
+    checker.range("precision", precision, 0.001, 1.0);
+    if checker.0.is_empty() { Ok(()) } else { Err(ConfigErrors(checker.0)) }
 }
 
 /// Checks the number of rounds of a comparison.
@@ -224,6 +246,17 @@ fn check_load(checker: &mut Checker, load: Load) {
             checker.range("in_flight_max", in_flight_max, 1.0, f64::from(IN_FLIGHT_MAX));
         }
     }
+}
+
+fn check_report(checker: &mut Checker, report: &ReportConfig, stream: bool) {
+    let ReportConfig { slo, interval, lag_max, late_allowed: _ } = report;
+    if slo.needs_stream() && !stream {
+        checker.0.push(ConfigError::SloNeedsStream);
+    }
+    let interval_s = interval.as_secs_f64();
+    checker.range("interval", interval_s, INTERVAL_MIN.as_secs_f64(), TIME_MAX.as_secs_f64());
+    checker.time("lag_max", *lag_max);
+    slo.limits().for_each(|(_, limit)| checker.time("slo", limit));
 }
 
 fn check_limits(checker: &mut Checker, limits: Limits) {

@@ -1,4 +1,4 @@
-use super::{Expected, Reply};
+use super::{Carried, Expected, Reply};
 use crate::failure::FailureKind;
 use crate::sse::Event;
 
@@ -99,16 +99,20 @@ fn a_stream_that_breaks_its_own_rules_is_bad() {
 
 #[test]
 fn an_event_carries_output_when_it_has_ids_or_else_text() {
+    let ids = |tokens| Some(Carried { tokens: Some(tokens) });
+    let text = Some(Carried { tokens: None });
     let table = [
-        (r#"{"choices":[{"token_ids":[1],"text":""}]}"#, true),
-        (r#"{"choices":[{"token_ids":[],"text":"x"}]}"#, false),
-        (r#"{"choices":[{"text":"x"}]}"#, true),
-        (r#"{"choices":[{"text":""}]}"#, true),
-        (r#"{"choices":[{"text":"","finish_reason":"length"}]}"#, false),
-        (r#"{"choices":[{"finish_reason":"length"}]}"#, false),
-        (r#"{"choices":[],"usage":{"completion_tokens":2}}"#, false),
+        (r#"{"choices":[{"token_ids":[1],"text":""}]}"#, ids(1)),
+        (r#"{"choices":[{"token_ids":[1,2,3]}]}"#, ids(3)),
+        (r#"{"choices":[{"token_ids":[1,2]},{"token_ids":[3]}]}"#, ids(3)),
+        (r#"{"choices":[{"token_ids":[],"text":"x"}]}"#, None),
+        (r#"{"choices":[{"text":"x"}]}"#, text),
+        (r#"{"choices":[{"text":""}]}"#, text),
+        (r#"{"choices":[{"text":"","finish_reason":"length"}]}"#, None),
+        (r#"{"choices":[{"finish_reason":"length"}]}"#, None),
+        (r#"{"choices":[],"usage":{"completion_tokens":2}}"#, None),
     ];
-    for (data, carries) in table {
-        assert_eq!(Reply::default().add_json(data.as_bytes()).unwrap(), carries, "{data}");
+    for (data, carried) in table {
+        assert_eq!(Reply::default().add_json(data.as_bytes()).unwrap(), carried, "{data}");
     }
 }

@@ -3,32 +3,22 @@ use std::time::Duration;
 use expect_test::expect;
 use serde_json::Value;
 
-use super::Percentiles;
-use crate::stats::Times;
+use super::ProcessUse;
+use crate::process::Reading;
 use crate::testing::{Answer, TWO_TOKENS, config, run_in_memory};
 
-#[test]
-fn percentiles_are_within_a_thousandth_of_the_values_recorded() {
-    let mut times = Times::new();
-    for microseconds in 1..=100_000 {
-        times.record(Duration::from_micros(microseconds));
-    }
-    let Percentiles { count, mean, p50, p90, p95, p99, p99_9, max } = Percentiles::of(&times).unwrap();
-    assert_eq!(count, 100_000);
-    let pairs =
-        [(mean, 50.0), (p50, 50.0), (p90, 90.0), (p95, 95.0), (p99, 99.0), (p99_9, 99.9), (max, 100.0)];
-    for (measured, expected) in pairs {
-        assert!((measured / expected - 1.0_f64).abs() < 0.001, "{measured} ms for {expected} ms");
-    }
+fn reading(cpu: Duration) -> Reading {
+    let tail = format!("1 7 7 0 -1 4194560 100 0 0 0 {} 0 0 0 20 0 4 0 4242 1000 50", cpu.as_millis() / 10);
+    Reading::parse(7, &format!("7 (x) S {tail}"), "VmHWM: 3 kB\nVmRSS: 2 kB", 100).unwrap()
 }
 
 #[test]
-fn no_values_are_no_percentiles_and_no_value_is_too_large() {
-    let mut times = Times::new();
-    assert_eq!(Percentiles::of(&times), None);
-    times.record(Duration::MAX);
-    let day_ms = 86_400_000.0_f64;
-    assert!((Percentiles::of(&times).unwrap().max / day_ms - 1.0).abs() < 0.001);
+fn the_cpu_time_of_a_run_is_shared_by_the_requests_that_ended() {
+    let pair = (reading(Duration::from_secs(2)), reading(Duration::from_millis(3500)));
+    let used = ProcessUse::between(&pair, 300);
+    assert!((used.cpu_ms - 1500.0).abs() < 1e-6 && (used.cpu_ms_per_request - 5.0).abs() < 1e-6, "{used:?}");
+    assert_eq!((used.rss_peak_bytes, used.rss_bytes), (3 << 10, 2 << 10));
+    assert!((ProcessUse::between(&pair, 0).cpu_ms_per_request - 1500.0).abs() < 1e-6, "no division by zero");
 }
 
 #[tokio::test(start_paused = true)]
@@ -63,6 +53,13 @@ async fn the_json_names_every_number_with_its_unit() {
         limits.request_timeout_s
         limits.reply_bytes_max
         limits.failures_max
+        report.slo.ttft_ms
+        report.slo.itl_ms
+        report.slo.tpot_ms
+        report.slo.e2e_ms
+        report.interval_s
+        report.lag_max_s
+        report.late_allowed
         clock
         elapsed_s
         requests.succeeded
@@ -75,8 +72,10 @@ async fn the_json_names_every_number_with_its_unit() {
         output_tokens_per_s
         ttft_ms
         itl_ms
+        itl_event_ms
         tpot_ms
         e2e_ms.count
+        e2e_ms.censored
         e2e_ms.mean
         e2e_ms.p50
         e2e_ms.p90
@@ -84,7 +83,19 @@ async fn the_json_names_every_number_with_its_unit() {
         e2e_ms.p99
         e2e_ms.p99_9
         e2e_ms.max
+        goodput
+        steady
         send_lag_ms
+        read_lag_ms.count
+        read_lag_ms.censored
+        read_lag_ms.mean
+        read_lag_ms.p50
+        read_lag_ms.p90
+        read_lag_ms.p95
+        read_lag_ms.p99
+        read_lag_ms.p99_9
+        read_lag_ms.max
+        events_coalesced
         connections_opened
         cpu_ms_per_request
         rss_peak_bytes
@@ -97,6 +108,18 @@ async fn the_json_names_every_number_with_its_unit() {
         generator.cpu_ms_per_request
         generator.cores_busy
         gave_up
+        series.interval_s
+        series.intervals[].at_s
+        series.intervals[].sent
+        series.intervals[].succeeded
+        series.intervals[].failed
+        series.intervals[].shed
+        series.intervals[].in_flight
+        series.intervals[].output_tokens
+        series.intervals[].ttft_ms_p50
+        series.intervals[].ttft_ms_p99
+        series.intervals[].e2e_ms_p50
+        series.intervals[].e2e_ms_p99
     "]]
     .assert_eq(&keys);
 }

@@ -2,9 +2,10 @@ use std::time::Duration;
 
 use expect_test::{Expect, expect};
 
-use crate::compare::{Comparison, Spread, TargetSummary};
+use crate::compare::{Comparison, MinMax, TargetSummary};
 use crate::config::{Api, ArrivalProcess, Load, PrefixConfig, Span};
-use crate::report::{Clock, Failures, GeneratorUse, Percentiles, ProcessUse, Report};
+use crate::percentiles::{LowerBounds, Percentiles};
+use crate::report::{Clock, Failures, GeneratorUse, ProcessUse, Report};
 use crate::testing::{Answer, TWO_TOKENS, config, run_in_memory};
 
 /// A report whose every number is known.
@@ -12,6 +13,7 @@ async fn report() -> Report {
     let mut report = run_in_memory(&config(Api::Generate, false), |_| Answer::json(TWO_TOKENS)).await;
     let times = Percentiles {
         count: 1,
+        censored: 0,
         mean: 1.5,
         p50: 1.0,
         p90: 2.0,
@@ -19,6 +21,7 @@ async fn report() -> Report {
         p99: 3.0,
         p99_9: 12.25,
         max: 1234.5,
+        lower_bounds: LowerBounds::default(),
     };
     report.elapsed_s = 2.5;
     report.requests_per_s = 1234.56;
@@ -47,17 +50,18 @@ async fn a_closed_loop_reads_like_this() {
     check(
         &report().await,
         &expect![[r"
-        it  http://it.test/base/ (generate)
-          unary, 4 prompt tokens, 2 output tokens, seed 7
-          closed loop, 1 in flight, 1 requests
-        requests     1 succeeded, 0 failed, 0 shed, 2.500 s
-        throughput   1234.6 requests/s, 2469 output tokens/s, 4938 prompt tokens/s
-        ms                 mean        p50        p90        p95        p99      p99.9        max
-        E2E               1.500      1.000      2.000      2.500      3.000     12.250   1234.500
-                     from sending (closed loop: service time)
-        process      42 (tito): 0.0712 CPU ms/request, RSS 29.0 MiB, peak 30.0 MiB
-        generator    0.0500 CPU ms/request, 0.62 cores busy, 1 connections
-    "]],
+            it  http://it.test/base/ (generate)
+              unary, 4 prompt tokens, 2 output tokens, seed 7
+              closed loop, 1 in flight, 1 requests
+            requests     1 succeeded, 0 failed, 0 shed, 2.500 s
+            throughput   1234.6 requests/s, 2469 output tokens/s, 4938 prompt tokens/s
+            ms                 mean        p50        p90        p95        p99      p99.9        max
+            E2E               1.500      1.000      2.000      2.500      3.000     12.250   1234.500
+            read lag          0.000      0.000      0.000      0.000      0.000      0.000      0.000
+                         from sending (closed loop: service time)
+            process      42 (tito): 0.0712 CPU ms/request, RSS 29.0 MiB, peak 30.0 MiB
+            generator    0.0500 CPU ms/request, 0.62 cores busy, 1 connections
+        "]],
     );
 }
 
@@ -76,7 +80,12 @@ async fn an_open_loop_with_trouble_reads_like_this() {
     };
     report.clock = Clock::IntendedTime;
     report.ttft_ms = report.e2e_ms;
-    report.send_lag_ms = report.e2e_ms;
+    report.e2e_ms = report.e2e_ms.map(|e2e| Percentiles {
+        censored: 2,
+        lower_bounds: LowerBounds::of(&["p99_9", "max"]),
+        ..e2e
+    });
+    report.send_lag_ms = report.ttft_ms;
     report.requests.shed = 3;
     report.requests.failed = 2;
     report.requests.warmup_succeeded = 100;
@@ -86,23 +95,25 @@ async fn an_open_loop_with_trouble_reads_like_this() {
     check(
         &report,
         &expect![[r"
-        it  http://it.test/base/ (generate)
-          streaming, 128-512 prompt tokens, up to 2 output tokens, seed 7, 8 groups × 16 siblings sharing 64
-          open loop, 1500 requests/s (Poisson), 10 s, at most 512 in flight
-        requests     1 succeeded, 2 failed, 3 shed, 2.500 s, after 100 for warm-up
-        throughput   1234.6 requests/s, 2469 output tokens/s, 4938 prompt tokens/s
-        ms                 mean        p50        p90        p95        p99      p99.9        max
-        TTFT              1.500      1.000      2.000      2.500      3.000     12.250   1234.500
-        E2E               1.500      1.000      2.000      2.500      3.000     12.250   1234.500
-        send lag          1.500      1.000      2.000      2.500      3.000     12.250   1234.500
-                     from when the request was due (open loop)
-        process      42 (tito): 0.0712 CPU ms/request, RSS 29.0 MiB, peak 30.0 MiB
-        generator    0.0500 CPU ms/request, 0.62 cores busy, 1 connections
-        FAILED       2 × status_503: busy
-        FAILED       3 arrivals shed: too many requests in flight
-        FAILED       process 43 is gone
-        FAILED       gave up after 1000 failed requests
-    "]],
+            it  http://it.test/base/ (generate)
+              streaming, 128-512 prompt tokens, up to 2 output tokens, seed 7, 8 groups × 16 siblings sharing 64
+              open loop, 1500 requests/s (Poisson), 10 s, at most 512 in flight
+            requests     1 succeeded, 2 failed, 3 shed, 2.500 s, after 100 for warm-up
+            throughput   1234.6 requests/s, 2469 output tokens/s, 4938 prompt tokens/s
+            ms                 mean        p50        p90        p95        p99      p99.9        max
+            TTFT              1.500      1.000      2.000      2.500      3.000     12.250   1234.500
+            E2E               1.500      1.000      2.000      2.500      3.000    >12.250  >1234.500
+            send lag          1.500      1.000      2.000      2.500      3.000     12.250   1234.500
+            read lag          0.000      0.000      0.000      0.000      0.000      0.000      0.000
+                         from when the request was due (open loop)
+                         > at least: a failed request took at least the time after which it failed
+            process      42 (tito): 0.0712 CPU ms/request, RSS 29.0 MiB, peak 30.0 MiB
+            generator    0.0500 CPU ms/request, 0.62 cores busy, 1 connections
+            FAILED       2 × status_503: busy
+            FAILED       3 arrivals shed: too many requests in flight
+            FAILED       process 43 is gone
+            FAILED       gave up after 1000 failed requests
+        "]],
     );
 }
 
@@ -114,9 +125,9 @@ async fn a_comparison_reads_like_this() {
             .into_iter()
             .chain(cost.map(|cost| ("cpu_ms_per_request", cost)))
             .collect(),
-        spread: [("requests_per_s", Spread { min: 0.9 * rate, max: 1.0 * rate })].into(),
+        spread: [("requests_per_s", MinMax { min: 0.9 * rate, max: 1.0 * rate })].into(),
         ratio: [("requests_per_s", ratio)].into(),
-        ratio_spread: [("requests_per_s", Spread { min: ratio, max: ratio })].into(),
+        ratio_spread: [("requests_per_s", MinMax { min: ratio, max: ratio })].into(),
     };
     let targets = vec![summary("tito", 9000.0, 1.0, Some(0.07)), summary("peer", 1200.5, 0.133, None)];
     check(

@@ -1,17 +1,20 @@
+mod results;
+
 use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Map, Value};
 use tito_bench::{
-    Api, ApiKey, ArrivalProcess, BenchConfig, Limits, Load, PrefixConfig, Span, Stop, Target, WorkloadConfig,
-    defaults,
+    Api, ApiKey, ArrivalProcess, BenchConfig, Limits, Load, PrefixConfig, Span, Stop, SweepConfig, Target,
+    WorkloadConfig, defaults,
 };
+
+pub(crate) use results::ResultArgs;
 
 use crate::units;
 
 /// Load on one server, or on several in turns.
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is one flag of the command line")]
 pub(crate) struct BenchArgs {
     /// Server to measure, http://HOST:PORT; several are compared in interleaved rounds
     #[arg(value_name = "[NAME=]URL", required = true)]
@@ -98,20 +101,16 @@ pub(crate) struct BenchArgs {
     rounds: u32,
 
     /// Longest wait for one whole reply
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = units::positive, help_heading = "Limits and output")]
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = units::positive, help_heading = "Limits")]
     timeout: Duration,
     /// Largest unary reply, and largest single event of a stream
-    #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = units::bytes, help_heading = "Limits and output")]
+    #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = units::bytes, help_heading = "Limits")]
     reply_bytes_max: usize,
     /// Give up after this many failed requests
-    #[arg(long, value_name = "N", default_value_t = defaults::FAILURES_MAX, help_heading = "Limits and output")]
+    #[arg(long, value_name = "N", default_value_t = defaults::FAILURES_MAX, help_heading = "Limits")]
     failures_max: u64,
-    /// Print the report as JSON
-    #[arg(long, help_heading = "Limits and output")]
-    pub(crate) json: bool,
-    /// Show no progress bar
-    #[arg(long, help_heading = "Limits and output")]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) results: ResultArgs,
 }
 
 /// The parts of one invocation.
@@ -120,6 +119,7 @@ pub(crate) struct Bench {
     pub(crate) config: BenchConfig,
     pub(crate) others: Vec<Target>,
     pub(crate) rounds: u32,
+    pub(crate) sweep: Option<SweepConfig>,
 }
 
 impl BenchArgs {
@@ -148,13 +148,17 @@ impl BenchArgs {
                 failures_max: self.failures_max,
             },
             warmup_requests: self.warmup,
+            report: self.results.report(),
         };
-        Ok(Bench { config, others: targets.collect(), rounds: self.rounds })
+        let (others, sweep): (Vec<_>, _) = (targets.collect(), self.results.sweep());
+        anyhow::ensure!(sweep.is_none() || others.is_empty(), "--sweep measures one server, not several");
+        Ok(Bench { config, others, rounds: self.rounds, sweep })
     }
 
     fn load(&self) -> Load {
         let concurrency = self.concurrency;
-        match (self.rate, self.duration) {
+        let first_rate = self.results.sweep.then_some(defaults::SWEEP_RATE_PER_S);
+        match (self.rate.or(first_rate), self.duration) {
             (None, None) => Load::Closed { concurrency, stop: Stop::Requests(self.requests) },
             (None, Some(duration)) => Load::Closed { concurrency, stop: Stop::Time(duration) },
             (Some(rate_per_s), duration) => Load::Open {

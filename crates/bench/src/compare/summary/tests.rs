@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::{Spread, median};
+use super::{MinMax, median};
 
 #[test]
 fn a_median_is_the_middle_whatever_the_order() {
@@ -11,9 +11,9 @@ fn a_median_is_the_middle_whatever_the_order() {
 
 #[test]
 fn a_spread_is_half_the_range_over_the_median() {
-    let spread = Spread::of(&[11.0, 9.0, 10.0]).unwrap();
+    let spread = MinMax::of(&[11.0, 9.0, 10.0]).unwrap();
     assert_eq!((spread.min, spread.max, spread.percent_of(10.0)), (9.0, 11.0, Some(10.0)));
-    assert_eq!((Spread::of(&[]), spread.percent_of(0.0)), (None, None));
+    assert_eq!((MinMax::of(&[]), spread.percent_of(0.0)), (None, None));
 }
 
 proptest! {
@@ -21,7 +21,7 @@ proptest! {
     fn half_of_the_values_lie_on_each_side_of_the_median_and_all_within_the_spread(
         values in prop::collection::vec(-1e9..1e9_f64, 1..40),
     ) {
-        let (middle, spread) = (median(&values).unwrap(), Spread::of(&values).unwrap());
+        let (middle, spread) = (median(&values).unwrap(), MinMax::of(&values).unwrap());
         let below = values.iter().filter(|value| **value < middle).count();
         let above = values.iter().filter(|value| **value > middle).count();
         prop_assert!(below <= values.len() / 2 && above <= values.len() / 2);

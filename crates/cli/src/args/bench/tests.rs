@@ -1,4 +1,5 @@
 use clap::FromArgMatches as _;
+use tito_bench::ReportConfig;
 
 use super::*;
 
@@ -58,6 +59,13 @@ fn mistakes_are_named() {
         &["http://h:1", "--rate", "5", "--requests", "5"],
         &["error: the argument '--rate <R>' cannot be used with '--requests <N>'"],
     );
+    check(
+        &["http://h:1", "--goodput", "ttft:1h"],
+        &[
+            "error: invalid value 'ttft:1h' for '--goodput <LIMITS>': `ttft:1h` is not a list of limits such as \
+           `ttft:500ms itl:50ms tpot:30ms e2e:2s`, each at most once",
+        ],
+    );
 }
 
 #[test]
@@ -65,4 +73,7 @@ fn defaults_are_those_of_the_library() {
     let bench = parse(&["http://h:1"]).expect("a URL is enough");
     assert_eq!(bench.config.limits.request_timeout, defaults::REQUEST_TIMEOUT);
     assert_eq!(bench.config.limits.reply_bytes_max, defaults::REPLY_BYTES_MAX);
+    let ReportConfig { slo, interval, lag_max, late_allowed } = bench.config.report;
+    assert!(slo.is_empty() && !late_allowed);
+    assert_eq!((interval, lag_max), (defaults::INTERVAL, defaults::LAG_MAX));
 }

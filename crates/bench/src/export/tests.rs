@@ -1,0 +1,183 @@
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use expect_test::expect;
+use serde_json::Value;
+
+use super::{Export, ExportError, QUEUE_LINES_MAX, RequestRecord};
+use crate::config::{Api, BenchConfig, Load, Stop};
+use crate::pacer::Pacer;
+use crate::progress::{Progress, Silent, Total};
+use crate::run::run_over;
+use crate::testing::{Answer, Memory, STREAM, config};
+
+/// A file that goes with the value.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("tito-bench-{}-{name}.jsonl", std::process::id())))
+    }
+
+    fn lines(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(&self.0).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Runs with an export over a server that fails every third request after its first event.
+async fn run_exported(config: &BenchConfig, scratch: &Scratch) {
+    let (export, writer) = Export::create(&scratch.0, Arc::new(Silent)).unwrap();
+    let server = Memory::new(1 << 16, |asked| match asked.number % 3 {
+        2 => Answer::events(&[STREAM[0], "data: {\"error\":{\"code\":\"lost\"}}\n\n"]),
+        _ => Answer::events(&STREAM),
+    });
+    let progress: Arc<dyn Progress> = Arc::<Export>::clone(&export);
+    run_over(config, server, &Pacer::Runtime, &progress).await.unwrap();
+    export.finish(writer).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_measured_request_is_a_line_and_no_other() {
+    let scratch = Scratch::new("lines");
+    let mut config = config(Api::Generate, true);
+    config.warmup_requests = 3;
+    config.load = Load::Closed { concurrency: 1, stop: Stop::Requests(6) };
+    run_exported(&config, &scratch).await;
+    let lines = scratch.lines();
+    assert_eq!(lines.len(), 6);
+    let failures: Vec<_> = lines.iter().map(|line| line["failure"].as_str()).collect();
+    assert_eq!(failures, [None, None, Some("error_reply"), None, None, Some("error_reply")]);
+    let fixed = |line: &Value| {
+        let mut line = line.clone();
+        // Times on a paused clock move by the few milliseconds that timers round to.
+        for key in ["due_s", "sent_s", "ended_s", "ttft_ms", "itl_event_ms_max", "tpot_ms", "e2e_ms"] {
+            line[key] = line[key].as_f64().map_or(Value::Null, |time| (time >= 0.0).into());
+        }
+        serde_json::to_string_pretty(&line).unwrap()
+    };
+    expect![[r#"
+        {
+          "target": "it",
+          "number": 1,
+          "due_s": true,
+          "sent_s": true,
+          "ended_s": true,
+          "prompt_tokens": 4,
+          "output_tokens": 2,
+          "output_events": 2,
+          "ttft_ms": true,
+          "itl_event_ms_max": true,
+          "tpot_ms": true,
+          "e2e_ms": true,
+          "good": true,
+          "steady": true,
+          "failure": null,
+          "detail": null
+        }"#]]
+    .assert_eq(&fixed(&lines[1]));
+    expect![[r#"
+        {
+          "target": "it",
+          "number": 2,
+          "due_s": true,
+          "sent_s": true,
+          "ended_s": true,
+          "prompt_tokens": 4,
+          "output_tokens": null,
+          "output_events": 1,
+          "ttft_ms": true,
+          "itl_event_ms_max": null,
+          "tpot_ms": null,
+          "e2e_ms": true,
+          "good": false,
+          "steady": true,
+          "failure": "error_reply",
+          "detail": "{\"code\":\"lost\"}"
+        }"#]]
+    .assert_eq(&fixed(&lines[2]));
+}
+
+#[test]
+fn what_the_run_says_is_passed_on() {
+    #[derive(Default)]
+    struct Log(Mutex<Vec<String>>);
+    impl Progress for Log {
+        fn begin(&self, phase: &str, _: Total) {
+            self.0.lock().unwrap().push(format!("begin {phase}"));
+        }
+        fn finished(&self, succeeded: bool) {
+            self.0.lock().unwrap().push(format!("finished {succeeded}"));
+        }
+        fn measured(&self, record: &RequestRecord<'_>) {
+            self.0.lock().unwrap().push(format!("measured {}", record.number));
+        }
+        fn end(&self) {
+            self.0.lock().unwrap().push("end".to_owned());
+        }
+    }
+    let (log, scratch) = (Arc::new(Log::default()), Scratch::new("passed"));
+    let (export, writer) = Export::create(&scratch.0, Arc::<Log>::clone(&log)).unwrap();
+    export.begin("x", Total::Requests(1));
+    export.measured(&record(7));
+    export.finished(true);
+    export.end();
+    export.finish(writer).unwrap();
+    assert_eq!(*log.0.lock().unwrap(), ["begin x", "measured 7", "finished true", "end"]);
+    assert_eq!(scratch.lines().len(), 1);
+}
+
+fn record(number: u64) -> RequestRecord<'static> {
+    RequestRecord {
+        target: "it",
+        number,
+        due_s: 0.0,
+        sent_s: 0.0,
+        ended_s: 1.0,
+        prompt_tokens: 4,
+        output_tokens: Some(2),
+        output_events: 0,
+        ttft_ms: None,
+        itl_event_ms_max: None,
+        tpot_ms: None,
+        e2e_ms: 1000.0,
+        good: true,
+        steady: false,
+        failure: None,
+        detail: None,
+    }
+}
+
+#[test]
+fn a_disk_that_cannot_keep_up_costs_lines_and_says_how_many() {
+    let (queue, lines) = std::sync::mpsc::sync_channel(QUEUE_LINES_MAX);
+    let export = Export { progress: Arc::new(Silent), queue, lost: 0.into() };
+    for number in 0..QUEUE_LINES_MAX as u64 + 5 {
+        export.measured(&record(number));
+    }
+    // The writer begins only now that the queue has overflowed.
+    let scratch = Scratch::new("lost");
+    let file = std::io::BufWriter::new(std::fs::File::create(&scratch.0).unwrap());
+    let writer = std::thread::spawn(move || super::write(file, &lines));
+    let error = export.finish(super::ExportWriter(writer)).unwrap_err();
+    assert!(matches!(error, ExportError::Lost(5)), "{error}");
+    assert_eq!(scratch.lines().len(), QUEUE_LINES_MAX);
+}
+
+#[test]
+fn a_file_that_cannot_be_made_or_written_is_an_error() {
+    assert!(Export::create(&std::env::temp_dir(), Arc::new(Silent)).is_err(), "a folder is no file");
+    #[cfg(target_os = "linux")]
+    {
+        let (export, writer) = Export::create("/dev/full".as_ref(), Arc::new(Silent)).unwrap();
+        (0..10_000).for_each(|number| export.measured(&record(number)));
+        let error = export.finish(writer).unwrap_err();
+        assert!(matches!(error, ExportError::Write(_)), "{error}");
+    }
+}

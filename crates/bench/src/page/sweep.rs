@@ -1,0 +1,38 @@
+//! The picture of a sweep: what came of each arrival rate.
+
+use std::fmt;
+
+use super::{Side, curve, lines, panel, picture};
+use crate::percentiles::Percentiles;
+use crate::report::Report;
+use crate::sweep::Sweep;
+
+pub(super) fn draw(out: &mut String, sweep: &Sweep) -> fmt::Result {
+    let knee = sweep.knee_per_s.map_or("no rate was kept up with".to_owned(), |knee| {
+        format!("knee at {} requests/s", super::number(knee))
+    });
+    let name = sweep.steps.first().map_or("", |step| &step.report.target.name);
+    let legend = ["TTFT", "good", "E2E latency"].map(str::to_owned);
+    picture(out, 2, &format!("{name}: {knee}"), &legend, |out| {
+        let mut steps: Vec<_> = sweep.steps.iter().collect();
+        steps.sort_by(|one, other| one.rate_per_s.total_cmp(&other.rate_per_s));
+        let by_rate = |value: &dyn Fn(&Report) -> Option<f64>| -> Vec<(f64, Option<f64>)> {
+            steps.iter().map(|step| (step.rate_per_s, value(&step.report))).collect()
+        };
+        let offered: Vec<_> = steps.iter().map(|step| (step.rate_per_s, Some(step.rate_per_s))).collect();
+        let done = by_rate(&|report| Some(report.requests_per_s));
+        let good = by_rate(&|report| report.goodput.map(|goodput| goodput.requests_per_s));
+        let title = "Requests/s by arrival rate: done, dashed offered";
+        let rates = [curve(4, true, &offered), curve(2, false, &done), curve(1, false, &good)];
+        lines(out, &panel(0, Side::Whole), title, &rates, "/s")?;
+        for (side, title, quantile) in [
+            (Side::Left, "Milliseconds, median", (|times| times.p50) as fn(Percentiles) -> f64),
+            (Side::Right, "Milliseconds, p99", |times| times.p99),
+        ] {
+            let ttft = by_rate(&|report| report.ttft_ms.map(quantile));
+            let e2e = by_rate(&|report| report.e2e_ms.map(quantile));
+            lines(out, &panel(1, side), title, &[curve(0, false, &ttft), curve(2, false, &e2e)], "/s")?;
+        }
+        Ok(())
+    })
+}

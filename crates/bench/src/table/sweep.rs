@@ -1,0 +1,56 @@
+//! A rate sweep as a reader in a terminal wants it: one line per rate.
+
+use std::fmt;
+
+use super::{LoadLine, WorkloadLine, shown_time};
+use crate::percentiles::Percentiles;
+use crate::sweep::{Sweep, SweepStep};
+
+impl fmt::Display for Sweep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(first) = self.steps.first() else { return Ok(()) };
+        writeln!(f, "{}  {}", first.report.target.name, first.report.target.url)?;
+        writeln!(f, "  {}", WorkloadLine(&first.report.workload))?;
+        writeln!(f, "  first step: {}", LoadLine(first.report.load))?;
+        if let Some(goodput) = first.report.goodput {
+            writeln!(
+                f,
+                "  {:.1} % of the requests within {}",
+                self.config.good_share_min * 100.0,
+                goodput.slo
+            )?;
+        }
+        let columns = ["done/s", "good %", "TTFT p50", "TTFT p99", "E2E p50", "E2E p99"];
+        write!(f, "{:>11}", "offered/s")?;
+        columns.iter().try_for_each(|column| write!(f, "{column:>11}"))?;
+        writeln!(f, "  (ms)")?;
+        let mut steps: Vec<_> = self.steps.iter().collect();
+        steps.sort_by(|one, other| one.rate_per_s.total_cmp(&other.rate_per_s));
+        steps.into_iter().try_for_each(|step| fmt_step(step, f))?;
+        match (self.knee_per_s, self.too_high_per_s, self.limit) {
+            (Some(knee), Some(above), Some(limit)) => {
+                writeln!(f, "knee         {knee:.3} requests/s; at {above:.3}: {}", limit.words())
+            }
+            (Some(knee), ..) => writeln!(f, "no knee      up to {knee:.3} requests/s: more steps are needed"),
+            (None, ..) => writeln!(f, "FAILED       no rate was kept up with"),
+        }
+    }
+}
+
+fn fmt_step(step: &SweepStep, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let SweepStep { rate_per_s, verdict, report } = step;
+    write!(f, "{rate_per_s:>11.3}{:>11.3}", report.requests_per_s)?;
+    let good = report.goodput.map_or("–".to_owned(), |goodput| format!("{:.2}", goodput.share * 100.0));
+    write!(f, "{good:>11}")?;
+    for times in [report.ttft_ms, report.e2e_ms] {
+        for statistic in ["p50", "p99"] {
+            write!(f, "{:>11}", shown(times, statistic))?;
+        }
+    }
+    writeln!(f, "  {}", verdict.words())
+}
+
+fn shown(times: Option<Percentiles>, statistic: &str) -> String {
+    let value = times.and_then(|times| times.values().into_iter().find(|(name, ..)| *name == statistic));
+    value.map_or("–".to_owned(), |(_, ms, lower_bound)| shown_time(ms, lower_bound))
+}
