@@ -3,14 +3,15 @@
 use std::fmt;
 
 use super::{Side, curve, distribution, lines, panel, picture};
-use crate::report::Report;
+use crate::report::{Report, TargetLabel};
 use crate::series::{Interval, Series};
 
 /// Lines over time have at most about so many points, so that a long run stays readable.
 const POINTS_MAX: usize = 120;
 
 pub(super) fn draw(out: &mut String, report: &Report) -> fmt::Result {
-    let title = format!("{}: {}", report.target.name, report.target.url);
+    let TargetLabel { name, url, .. } = &report.target;
+    let title = if name == url { name.clone() } else { format!("{name}: {url}") };
     let legend = ["TTFT", "ITL per token", "E2E latency"].map(str::to_owned);
     picture(out, 3, &title, &legend, |out| {
         let curves = &report.curves;

@@ -20,10 +20,10 @@ pub(crate) struct ResultArgs {
     #[arg(long, conflicts_with_all = ["concurrency", "requests"], help_heading = HEADING)]
     pub(super) sweep: bool,
     /// Sweep: rates tried at most
-    #[arg(long, value_name = "N", default_value_t = defaults::SWEEP_STEPS, requires = "sweep", help_heading = HEADING)]
+    #[arg(long, value_name = "N", default_value_t = defaults::SWEEP_STEPS, requires = "sweep", hide_short_help = true, help_heading = HEADING)]
     sweep_steps: u32,
     /// Sweep: share of the requests that must be within --goodput
-    #[arg(long, value_name = "SHARE", default_value_t = defaults::GOOD_SHARE, requires_all = ["sweep", "goodput"], help_heading = HEADING)]
+    #[arg(long, value_name = "SHARE", default_value_t = defaults::GOOD_SHARE, requires_all = ["sweep", "goodput"], hide_short_help = true, help_heading = HEADING)]
     good_share: f64,
     /// Draw the results into a page
     #[arg(long, value_name = "FILE.html", help_heading = HEADING)]
@@ -32,10 +32,10 @@ pub(crate) struct ResultArgs {
     #[arg(long, value_name = "FILE.jsonl", help_heading = HEADING)]
     pub(crate) export: Option<PathBuf>,
     /// Interval of the time series
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::positive, help_heading = HEADING)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::positive, hide_short_help = true, help_heading = HEADING)]
     interval: Duration,
     /// Largest p99 of the generator's own lag; beyond it the run is invalid
-    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = units::positive, help_heading = HEADING)]
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = units::positive, hide_short_help = true, help_heading = HEADING)]
     lag_max: Duration,
     /// Keep a run whose generator was late
     #[arg(long, help_heading = HEADING)]
