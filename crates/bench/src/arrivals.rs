@@ -12,13 +12,19 @@ pub(crate) struct Arrivals {
     rate_per_s: f64,
     rng: Rng,
     count: u64,
-    poisson_s: f64,
+    random_s: f64,
 }
 
 impl Arrivals {
     pub(crate) fn new(process: ArrivalProcess, rate_per_s: f64, seed: u64) -> Self {
         let rng = Rng::new(seed, Purpose::Arrivals, 0);
-        Self { process, rate_per_s, rng, count: 0, poisson_s: 0.0 }
+        Self { process, rate_per_s, rng, count: 0, random_s: 0.0 }
+    }
+
+    /// The time that lies so many mean gaps after the last arrival.
+    fn after(&mut self, mean_gaps: f64) -> f64 {
+        self.random_s += mean_gaps / self.rate_per_s;
+        self.random_s
     }
 }
 
@@ -29,8 +35,12 @@ impl Iterator for Arrivals {
         let due_s = match self.process {
             ArrivalProcess::Constant => self.count as f64 / self.rate_per_s,
             ArrivalProcess::Poisson => {
-                self.poisson_s += -self.rng.positive_unit().ln() / self.rate_per_s;
-                self.poisson_s
+                let gap = -self.rng.positive_unit().ln();
+                self.after(gap)
+            }
+            ArrivalProcess::Gamma { burstiness } => {
+                let gap = self.rng.gamma(burstiness) / burstiness;
+                self.after(gap)
             }
         };
         self.count += 1;

@@ -17,7 +17,7 @@ use crate::lag::LoopLag;
 use crate::reply::{Carried, Expected, Reply};
 use crate::sse;
 use crate::target::RequestHead;
-use crate::workload::Workload;
+use crate::workload::{Body, Workload};
 
 /// Bytes of an error reply that are read for its message.
 const ERROR_BYTES_MAX: usize = 64 << 10;
@@ -28,7 +28,7 @@ pub(crate) struct Caller<T> {
     pub(crate) pool: Arc<Pool<T>>,
     pub(crate) head: RequestHead,
     pub(crate) workload: Workload,
-    pub(crate) expected: Expected,
+    pub(crate) ignore_eos: bool,
     pub(crate) stream: bool,
     pub(crate) limits: Limits,
     pub(crate) lag: Arc<LoopLag>,
@@ -49,6 +49,8 @@ pub(crate) struct Call {
     pub(crate) read_lag: Duration,
     /// Output tokens of a right reply.
     pub(crate) result: Result<u32, Failure>,
+    /// The ids of a right reply, where a session goes on from them.
+    pub(crate) ids: Vec<u32>,
 }
 
 /// One event with output.
@@ -70,31 +72,41 @@ struct Parts {
 }
 
 impl<T: Transport> Caller<T> {
-    /// Sends request `number` and reads its reply to the end, within the time limit.
-    pub(crate) async fn call(&self, number: u64) -> Call {
+    /// Sends a request and reads its reply to the end, within the time limit.
+    pub(crate) async fn call(&self, body: Body) -> Call {
         let limit = self.limits.request_timeout;
-        let body = self.workload.body(number);
+        let expected = Expected { output_tokens: body.output_tokens, ignore_eos: self.ignore_eos };
         let mut parts = Parts::default();
-        let reply = timeout(limit, self.call_without_limit(body.json, &mut parts)).await;
+        let reply = timeout(limit, self.call_without_limit(body.json, expected, &mut parts)).await;
         let result = reply.unwrap_or_else(|_| {
             let detail = format!("no complete reply within {} s", limit.as_secs_f64());
             Err(Failure::new(FailureKind::Timeout, detail))
         });
+        let (result, ids) = match result {
+            Ok((tokens, ids)) => (Ok(tokens), ids),
+            Err(failure) => (Err(failure), Vec::new()),
+        };
         let last = parts.last.filter(|_| result.is_ok());
         let (ended, read_lag) = last.unwrap_or_else(|| (Instant::now(), Duration::ZERO));
         Call {
             prompt_tokens: body.prompt_tokens,
-            wanted_tokens: self.expected.output_tokens,
+            wanted_tokens: body.output_tokens,
             stream: self.stream,
             outputs: parts.outputs,
             ended,
             read_lag,
             result,
+            ids,
         }
     }
 
-    /// Output tokens of a right reply.
-    async fn call_without_limit(&self, body: Bytes, parts: &mut Parts) -> Result<u32, Failure> {
+    /// Output tokens of a right reply, and its ids where a session goes on from them.
+    async fn call_without_limit(
+        &self,
+        body: Bytes,
+        expected: Expected,
+        parts: &mut Parts,
+    ) -> Result<(u32, Vec<u32>), Failure> {
         let (response, connection) = self.pool.send(self.head.with(body)).await?;
         let (head, mut incoming) = response.into_parts();
         if head.status != StatusCode::OK {
@@ -104,19 +116,21 @@ impl<T: Transport> Caller<T> {
             let text = text.inspect(|_| self.pool.release(connection)).unwrap_or_default();
             return Err(Failure::quoting(kind, "", &text));
         }
-        let mut reply = Reply::default();
+        let sessions = self.workload.has_sessions();
+        let mut reply = if sessions { Reply::keeping(expected.output_tokens) } else { Reply::default() };
         if self.stream {
             if !is_event_stream(&head.headers) {
                 return Err(Failure::new(FailureKind::BadStream, "the reply is not text/event-stream"));
             }
-            self.read_events(&mut incoming, &mut reply, parts).await?;
+            self.read_events(&mut incoming, &mut reply, expected, parts).await?;
         } else {
             let whole = read_whole(&mut incoming, self.limits.reply_bytes_max).await?;
             parts.last = Some(self.read_now());
             reply.add_json(&whole)?;
         }
         self.pool.release(connection);
-        reply.verify(self.expected)
+        let tokens = reply.verify(expected)?;
+        Ok((tokens, reply.into_ids()))
     }
 
     /// The moment of a read, and how late it may be.
@@ -129,6 +143,7 @@ impl<T: Transport> Caller<T> {
         &self,
         incoming: &mut Incoming,
         reply: &mut Reply,
+        expected: Expected,
         parts: &mut Parts,
     ) -> Result<(), Failure> {
         let mut parser = sse::Parser::new(self.limits.reply_bytes_max);
@@ -140,7 +155,7 @@ impl<T: Transport> Caller<T> {
                 let carried = reply.add_event(event)?;
                 // More events than tokens is a wrong reply, found out at its end; only the memory is bounded here.
                 if let Some(Carried { tokens }) = carried
-                    && parts.outputs.len() <= self.expected.output_tokens as usize
+                    && parts.outputs.len() <= expected.output_tokens as usize
                 {
                     parts.outputs.push(Output { at, tokens, lag_micros });
                 }

@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::config::{self, BenchConfig, Target};
+use crate::config::{self, BenchConfig, Load, PromptSource, Stop, Target};
+use crate::input::DataSet;
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::rng::{Purpose, Rng};
@@ -68,6 +69,10 @@ pub async fn compare(
         config.workload.seed = config.workload.seed.wrapping_add(u64::from(round));
         config.workload.prompt_seed = prompt_seed(config.workload.prompt_seed, round, target);
         config.target.name = format!("{} {}/{rounds}", config.target.name, round + 1);
+        if let PromptSource::DataSet { set, first } = &mut config.workload.prompts {
+            let run = u64::from(round) * targets.len() as u64 + target as u64;
+            *first = share(set, rounds, targets.len()) * run;
+        }
         config
     };
     for at in 0..targets.len() {
@@ -88,7 +93,26 @@ pub async fn compare(
         turn.sort_by_key(|(at, _)| *at);
         runs.extend(turn.into_iter().map(|(_, report)| report));
     }
-    Ok(Comparison::new(rounds, targets.len(), runs, shared::warnings(&backends)))
+    let warnings = shared::warnings(&backends).into_iter().chain(repeated(config, rounds, targets.len()));
+    Ok(Comparison::new(rounds, targets.len(), runs, warnings.collect()))
+}
+
+/// How many prompts of a data set each run may send before it sends those of another run.
+fn share(set: &DataSet, rounds: u32, targets: usize) -> u64 {
+    set.prompts() / (u64::from(rounds) * targets as u64)
+}
+
+/// A sentence where runs are known to send the same prompts of a data set.
+fn repeated(config: &BenchConfig, rounds: u32, targets: usize) -> Option<String> {
+    let PromptSource::DataSet { set, .. } = &config.workload.prompts else { return None };
+    let Load::Closed { stop: Stop::Requests(requests), .. } = config.load else { return None };
+    let (share, prompts) = (share(set, rounds, targets), set.prompts());
+    (requests > share).then(|| {
+        format!(
+            "{prompts} prompts are {share} for each run, which sends {requests} requests: what one target was asked may \
+             be in a cache when the next is asked the same"
+        )
+    })
 }
 
 /// The targets by number, in the order of their turns: each round begins with another one.

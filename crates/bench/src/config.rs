@@ -2,33 +2,40 @@
 //!
 //! Plain structs without defaults of their own; [`defaults`] names the values a command line should offer.
 
+mod lengths;
 mod parse;
+mod session;
+mod target;
 mod validate;
 
-use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
-use serde_json::{Map, Value};
 
 use crate::goodput::Slo;
+use crate::input::{DataSet, Trace};
+use crate::rng::Rng;
 
+pub use lengths::{Bell, Choice, Lengths};
 pub use parse::ParseError;
+pub use session::{SessionConfig, TimeSpan};
+pub use target::{Api, ApiKey, Header, Target, Trust};
 pub use validate::{ConfigError, ConfigErrors};
-pub(crate) use validate::{TIME_MAX, check_sweep, rounds};
+pub(crate) use validate::{OUTPUT_TOKENS_MAX, PROMPT_TOKENS_MAX, TIME_MAX, check_sweep, rounds};
 
 /// The values a caller should offer where the user says nothing.
 pub mod defaults {
     use std::time::Duration;
 
-    use super::Span;
+    use super::{Lengths, Span};
 
     /// Prompt ids. Small and clear of special tokens, so that even a test model of 1,010 tokens takes all of them.
     pub const IDS: Span = Span { first: 10, last: 999 };
     /// Prompt length, in tokens.
-    pub const PROMPT_TOKENS: Span = Span { first: 512, last: 512 };
+    pub const PROMPT_TOKENS: Lengths = Lengths::fixed(512);
     /// Tokens to generate, per request.
-    pub const OUTPUT_TOKENS: u32 = 16;
+    pub const OUTPUT_TOKENS: Lengths = Lengths::fixed(16);
     /// Requests of a closed loop.
     pub const REQUESTS: u64 = 10_000;
     /// How long an open loop sends.
@@ -95,74 +102,18 @@ pub struct ReportConfig {
     pub late_allowed: bool,
 }
 
-/// A server to measure, and how it wants to be asked.
-#[derive(Debug, Clone)]
-pub struct Target {
-    /// Its name in tables.
-    pub name: String,
-    /// `http://HOST[:PORT][/BASE]`; the route of [`Target::api`] is appended.
-    pub url: String,
-    /// Which route is driven.
-    pub api: Api,
-    /// `model` of the body; left out when absent.
-    pub model: Option<String>,
-    /// Sent as `Authorization: Bearer KEY`.
-    pub api_key: Option<ApiKey>,
-    /// Merged into each body, objects key by key; fields the generator itself decides are refused.
-    pub extra_body: Map<String, Value>,
-    /// Processes of this target on this machine whose CPU and memory are read before and after.
-    pub pids: Vec<u32>,
-}
-
-/// A secret that `Debug` does not print.
-#[derive(Clone)]
-pub struct ApiKey(String);
-
-impl ApiKey {
-    /// Wraps a key as given.
-    pub fn new(key: String) -> Self {
-        Self(key)
-    }
-
-    pub(crate) fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl From<String> for ApiKey {
-    fn from(key: String) -> Self {
-        Self::new(key)
-    }
-}
-
-impl fmt::Debug for ApiKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ApiKey(***)")
-    }
-}
-
-/// The route a request goes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Api {
-    /// `POST /inference/v1/generate`: `token_ids` and `sampling_params`.
-    Generate,
-    /// `POST /v1/completions` with a list of ids as `prompt`.
-    Completions,
-}
-
 /// What each request asks for. Everything random comes from the seed.
 #[derive(Debug, Clone, Serialize)]
 pub struct WorkloadConfig {
-    /// Prompt length in tokens, shared prefix included; drawn evenly from the span.
-    pub prompt_tokens: Span,
-    /// Tokens to generate, per request.
-    pub output_tokens: u32,
-    /// Prompt ids are drawn evenly from this span.
+    /// Where prompts come from.
+    pub prompts: PromptSource,
+    /// Conversations instead of single requests.
+    pub session: Option<SessionConfig>,
+    /// Tokens to generate, per request, where the prompt does not come with a number.
+    pub output_tokens: Lengths,
+    /// Prompt ids that are not read from a file are drawn evenly from this span.
     pub ids: Span,
-    /// Which requests share the beginning of their prompts.
-    pub prefix: PrefixConfig,
-    /// Ask the engine to go on to the last token; the reply must then hold exactly `output_tokens`.
+    /// Ask the engine to go on to the last token; the reply must then hold exactly as many tokens as were asked for.
     pub ignore_eos: bool,
     /// Ask for a stream of events instead of one body.
     pub stream: bool,
@@ -171,6 +122,33 @@ pub struct WorkloadConfig {
     /// Decides which ids the prompts hold. Runs that share it ask for the same prompts, so a prefix cache that one of
     /// them filled serves the other.
     pub prompt_seed: u64,
+}
+
+/// Where prompts come from.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptSource {
+    /// They are drawn.
+    Random {
+        /// Length in tokens, shared prefix included.
+        prompt_tokens: Lengths,
+        /// Which requests share the beginning of their prompts.
+        prefix: PrefixConfig,
+    },
+    /// They are read from a file, line by line, and again from the first after the last.
+    DataSet {
+        /// The prompts.
+        #[serde(serialize_with = "shared")]
+        set: Arc<DataSet>,
+        /// Which line is sent first, from 0.
+        first: u64,
+    },
+    /// Their lengths and common blocks are recorded, their ids are drawn.
+    Trace {
+        /// The requests.
+        #[serde(serialize_with = "shared")]
+        trace: Arc<Trace>,
+    },
 }
 
 /// Groups of requests that begin with the same tokens, as the samples of one reinforcement-learning prompt do.
@@ -215,6 +193,16 @@ pub enum Load {
         /// Requests in flight beyond which an arrival is shed and counted.
         in_flight_max: u32,
     },
+    /// Requests sent at the times of a trace, whatever has become of the ones before.
+    FixedSchedule {
+        /// Multiple of the recorded speed.
+        speed: f64,
+        /// After this time nothing more is sent, where there is a limit.
+        #[serde(rename = "duration_s", serialize_with = "optional_seconds")]
+        duration: Option<Duration>,
+        /// Requests in flight beyond which an arrival is shed and counted.
+        in_flight_max: u32,
+    },
 }
 
 /// When a closed loop stops sending. What is in flight is always waited for.
@@ -229,13 +217,19 @@ pub enum Stop {
 }
 
 /// How the arrivals of an open loop are spread over time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArrivalProcess {
     /// Independent clients: exponential gaps, drawn from the workload's seed.
     Poisson,
     /// Equal gaps.
     Constant,
+    /// Gaps of a gamma distribution with this shape: below 1 requests come in bursts, 1 is Poisson, above 1 the gaps are
+    /// more even.
+    Gamma {
+        /// The shape.
+        burstiness: f64,
+    },
 }
 
 /// An inclusive range of unsigned numbers, written `N` or `FIRST-LAST`.
@@ -245,6 +239,13 @@ pub struct Span {
     pub first: u32,
     /// Largest value.
     pub last: u32,
+}
+
+impl Span {
+    /// Draws evenly from it.
+    pub(crate) fn draw(self, rng: &mut Rng) -> u32 {
+        self.first + rng.below(u64::from(self.last - self.first) + 1) as u32
+    }
 }
 
 /// Bounds on one request and on the run.
@@ -261,4 +262,13 @@ pub struct Limits {
 
 fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(time.as_secs_f64())
+}
+
+#[expect(clippy::ref_option, reason = "serde gives a reference")]
+fn optional_seconds<S: Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    time.map(|time| time.as_secs_f64()).serialize(serializer)
+}
+
+fn shared<T: Serialize, S: Serializer>(value: &Arc<T>, serializer: S) -> Result<S::Ok, S::Error> {
+    value.as_ref().serialize(serializer)
 }

@@ -1,5 +1,7 @@
 //! Connections to the target, kept alive and reused.
 
+mod tls;
+
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -15,9 +17,15 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinSet;
+use tokio_rustls::client::TlsStream;
+use tokio_util::either::Either;
 
+use crate::config::Trust;
 use crate::failure::{Failure, FailureKind};
 use crate::target::Endpoint;
+
+use tls::Tls;
+pub use tls::TlsError;
 
 /// How a connection is made.
 pub(crate) trait Transport: Send + Sync + 'static {
@@ -26,31 +34,47 @@ pub(crate) trait Transport: Send + Sync + 'static {
     fn connect(&self) -> impl Future<Output = io::Result<Self::Io>> + Send;
 }
 
-/// Connections over TCP to an address that was looked up once.
-#[derive(Debug)]
-pub(crate) struct Tcp(Vec<SocketAddr>);
+/// Connections over TCP to an address that was looked up once, with TLS where the URL asks for it.
+pub(crate) struct Network {
+    addresses: Vec<SocketAddr>,
+    tls: Option<Tls>,
+}
 
-impl Tcp {
-    pub(crate) async fn resolve(endpoint: &Endpoint) -> io::Result<Self> {
+impl Network {
+    /// Looks the host up, and reads what its certificate is checked with.
+    pub(crate) async fn resolve(endpoint: &Endpoint, trust: &Trust) -> Result<Self, ResolveError> {
+        let tls = endpoint.tls.then(|| Tls::try_new(trust, &endpoint.host)).transpose()?;
         let addresses: Vec<_> = lookup_host((endpoint.host.as_str(), endpoint.port)).await?.collect();
         if addresses.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address").into());
         }
-        Ok(Self(addresses))
+        Ok(Self { addresses, tls })
     }
 
     pub(crate) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
-        self.0.iter().copied()
+        self.addresses.iter().copied()
     }
 }
 
-impl Transport for Tcp {
-    type Io = TcpStream;
+/// Why a target cannot be reached, whatever it does.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ResolveError {
+    #[error(transparent)]
+    Name(#[from] io::Error),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
 
-    async fn connect(&self) -> io::Result<TcpStream> {
-        let stream = TcpStream::connect(self.0.as_slice()).await?;
+impl Transport for Network {
+    type Io = Either<TcpStream, TlsStream<TcpStream>>;
+
+    async fn connect(&self) -> io::Result<Self::Io> {
+        let stream = TcpStream::connect(self.addresses.as_slice()).await?;
         stream.set_nodelay(true)?;
-        Ok(stream)
+        match &self.tls {
+            None => Ok(Either::Left(stream)),
+            Some(tls) => Ok(Either::Right(tls.connect(stream).await?)),
+        }
     }
 }
 

@@ -31,6 +31,8 @@ pub enum FailureKind {
     TokenCount,
     /// Neither ids nor usage tell how many tokens came.
     NoTokenCount,
+    /// A session goes on from the ids of a reply, and there are none.
+    NoTokenIds,
 }
 
 impl fmt::Display for FailureKind {
@@ -47,6 +49,7 @@ impl fmt::Display for FailureKind {
             Self::FinishReason => "finish_reason",
             Self::TokenCount => "token_count",
             Self::NoTokenCount => "no_token_count",
+            Self::NoTokenIds => "no_token_ids",
         })
     }
 }

@@ -13,9 +13,11 @@ mod caller;
 mod compare;
 mod config;
 mod connection;
+mod decimal;
 mod export;
 mod failure;
 mod goodput;
+mod input;
 mod lag;
 mod latency;
 mod lateness;
@@ -30,6 +32,7 @@ mod report;
 mod rng;
 mod run;
 mod series;
+mod session;
 mod sse;
 mod stats;
 mod steady;
@@ -43,12 +46,15 @@ mod workload;
 
 pub use compare::{Comparison, MinMax, TargetSummary, compare};
 pub use config::{
-    Api, ApiKey, ArrivalProcess, BenchConfig, ConfigError, ConfigErrors, Limits, Load, ParseError,
-    PrefixConfig, ReportConfig, Span, Stop, Target, WorkloadConfig, defaults,
+    Api, ApiKey, ArrivalProcess, Bell, BenchConfig, Choice, ConfigError, ConfigErrors, Header, Lengths,
+    Limits, Load, ParseError, PrefixConfig, PromptSource, ReportConfig, SessionConfig, Span, Stop, Target,
+    TimeSpan, Trust, WorkloadConfig, defaults,
 };
+pub use connection::TlsError;
 pub use export::{Export, ExportError, ExportWriter, RequestRecord};
 pub use failure::FailureKind;
 pub use goodput::{Goodput, Slo};
+pub use input::{DataSet, InputError, Trace};
 pub use page::{comparison_html, run_html, sweep_html};
 pub use percentiles::{LowerBounds, Percentiles};
 pub use process::ProcessError;

@@ -4,9 +4,8 @@
 
 mod shape;
 
-use crate::config::WorkloadConfig;
 use crate::failure::{Failure, FailureKind};
-use crate::reply::shape::Part;
+use crate::reply::shape::{IdCount, Part, TokenIds};
 use crate::sse::Event;
 
 /// What was asked, as far as it can be checked in the reply.
@@ -14,12 +13,6 @@ use crate::sse::Event;
 pub(crate) struct Expected {
     pub(crate) output_tokens: u32,
     pub(crate) ignore_eos: bool,
-}
-
-impl From<&WorkloadConfig> for Expected {
-    fn from(workload: &WorkloadConfig) -> Self {
-        Self { output_tokens: workload.output_tokens, ignore_eos: workload.ignore_eos }
-    }
 }
 
 /// Output that one event, or a whole body, carried.
@@ -38,9 +31,29 @@ pub(crate) struct Reply {
     usage_tokens: Option<u64>,
     finish_reason: Option<String>,
     done: bool,
+    /// The ids themselves, where they are kept.
+    kept: Option<Kept>,
+}
+
+/// Ids of a reply, in their order.
+#[derive(Debug)]
+struct Kept {
+    ids: Vec<u32>,
+    /// What is beyond is wrong, found out at the end of the reply; only the memory is bounded here.
+    max: usize,
 }
 
 impl Reply {
+    /// A reply whose ids are kept, up to so many.
+    pub(crate) fn keeping(ids_max: u32) -> Self {
+        Self { kept: Some(Kept { ids: Vec::new(), max: ids_max as usize }), ..Self::default() }
+    }
+
+    /// The ids that were kept.
+    pub(crate) fn into_ids(self) -> Vec<u32> {
+        self.kept.map(|kept| kept.ids).unwrap_or_default()
+    }
+
     /// Adds an event of a stream and says what output it carried.
     pub(crate) fn add_event(&mut self, event: Event<'_>) -> Result<Option<Carried>, Failure> {
         if self.done {
@@ -58,7 +71,14 @@ impl Reply {
 
     /// Adds a whole body, or the data of one event, and says what output it carried.
     pub(crate) fn add_json(&mut self, json: &[u8]) -> Result<Option<Carried>, Failure> {
-        let part: Part = serde_json::from_slice(json)
+        match self.kept {
+            None => self.add_part::<IdCount>(json),
+            Some(_) => self.add_part::<Vec<u32>>(json),
+        }
+    }
+
+    fn add_part<I: TokenIds>(&mut self, json: &[u8]) -> Result<Option<Carried>, Failure> {
+        let part: Part<I> = serde_json::from_slice(json)
             .map_err(|error| Failure::quoting(FailureKind::BadJson, &format!("{error}: "), json))?;
         if let Some(error) = part.error {
             return Err(Failure::quoting(FailureKind::ErrorReply, "", error.get().as_bytes()));
@@ -70,9 +90,13 @@ impl Reply {
             if self.finish_reason.is_some() && (carries_output || choice.finish_reason.is_some()) {
                 return Err(Failure::new(FailureKind::BadStream, "output after the finish reason"));
             }
-            let ids = choice.token_ids.map(|count| count.0);
+            let ids = choice.token_ids.as_ref().map(TokenIds::count);
             if let Some(ids) = ids {
                 *self.ids.get_or_insert(0) += ids;
+            }
+            if let (Some(kept), Some(ids)) = (&mut self.kept, &choice.token_ids) {
+                let room = kept.max.saturating_sub(kept.ids.len());
+                kept.ids.extend(ids.known().iter().take(room));
             }
             self.finish_reason = choice.finish_reason.or(self.finish_reason.take());
             if carries_output {
@@ -117,6 +141,11 @@ impl Reply {
         if !right {
             let detail = format!("{tokens} tokens, {wanted} asked, finish reason `{reason}`");
             return Err(Failure::new(FailureKind::TokenCount, detail));
+        }
+        let kept = self.kept.as_ref().map_or(tokens, |kept| kept.ids.len() as u64);
+        if kept != tokens {
+            let detail = "the next turn needs the ids of the reply, which holds none";
+            return Err(Failure::new(FailureKind::NoTokenIds, detail));
         }
         Ok(tokens as u32)
     }

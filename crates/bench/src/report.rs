@@ -192,7 +192,9 @@ impl Report {
         let elapsed = stats.last_end.unwrap_or(begin) - begin;
         let (clock, send_lag_ms) = match config.load {
             Load::Closed { .. } => (Clock::ServiceTime, None),
-            Load::Open { .. } => (Clock::IntendedTime, Percentiles::of(&stats.send_lag)),
+            Load::Open { .. } | Load::FixedSchedule { .. } => {
+                (Clock::IntendedTime, Percentiles::of(&stats.send_lag))
+            }
         };
         let elapsed_s = elapsed.as_secs_f64();
         let per_s = |count: u64| if elapsed_s > 0.0 { count as f64 / elapsed_s } else { 0.0 };

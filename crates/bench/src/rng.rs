@@ -1,5 +1,11 @@
 //! A small seeded generator (SplitMix64), so that a seed means the same bytes in every release.
 
+use std::f64::consts::TAU;
+
+/// Draws after which a number of the gamma distribution is given up for its mean. Of twenty draws, one is rejected at
+/// most, so it is never reached.
+const GAMMA_TRIES_MAX: u32 = 64;
+
 /// A stream of random numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct Rng(u64);
@@ -25,6 +31,31 @@ impl Rng {
     pub(crate) fn positive_unit(&mut self) -> f64 {
         ((self.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
+
+    /// A number from the standard normal distribution (Box and Muller's transformation).
+    pub(crate) fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * self.positive_unit().ln()).sqrt();
+        radius * (TAU * self.positive_unit()).cos()
+    }
+
+    /// A number from the gamma distribution of this shape, which is positive, and scale 1; its mean is the shape
+    /// (Marsaglia and Tsang's method, by rejection).
+    pub(crate) fn gamma(&mut self, shape: f64) -> f64 {
+        if shape < 1.0 {
+            let boost = self.positive_unit().powf(shape.recip());
+            return self.gamma(shape + 1.0) * boost;
+        }
+        let d = shape - 1.0 / 3.0;
+        let c = (9.0 * d).sqrt().recip();
+        for _ in 0..GAMMA_TRIES_MAX {
+            let x = self.normal();
+            let cube = (1.0 + c * x).powi(3);
+            if cube > 0.0 && self.positive_unit().ln() < 0.5 * x * x + d - d * cube + d * cube.ln() {
+                return d * cube;
+            }
+        }
+        shape
+    }
 }
 
 /// What a stream of random numbers is for.
@@ -44,6 +75,14 @@ pub(crate) enum Purpose {
     Warmup = 6,
     /// The ids of the prompts of one run of a comparison.
     Run = 7,
+    /// How many tokens to ask for.
+    OutputLength = 8,
+    /// The ids of one block of a trace.
+    Block = 9,
+    /// Turns of a session, their lengths and pauses.
+    Session = 10,
+    /// The new ids of a session's later turns.
+    Turn = 11,
 }
 
 fn mix(mut z: u64) -> u64 {

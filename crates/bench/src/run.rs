@@ -2,21 +2,20 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::arrivals::Arrivals;
 use crate::caller::Caller;
-use crate::config::{BenchConfig, ConfigError, ConfigErrors, Load, Stop, WorkloadConfig, defaults};
-use crate::connection::{Pool, Tcp, Transport};
+use crate::config::{BenchConfig, ConfigError, ConfigErrors, Load, PromptSource, Stop, defaults};
+use crate::connection::{Network, Pool, ResolveError, TlsError, Transport};
 use crate::lag::{LoopLag, Probe};
 use crate::pacer::Pacer;
 use crate::phase::Phase;
 use crate::process::{ProcessError, Reading};
 use crate::progress::{Progress, Total};
-use crate::reply::Expected;
 use crate::report::{Costs, Measured, Report};
-use crate::rng::{Purpose, Rng};
 use crate::target::{Endpoint, RequestHead};
 use crate::workload::Workload;
 
@@ -35,6 +34,9 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// No TLS connection can be made to the target.
+    #[error(transparent)]
+    Tls(TlsError),
     /// A process to be measured is not there to begin with.
     #[error("cannot measure a process")]
     Process(#[source] ProcessError),
@@ -53,8 +55,11 @@ impl From<ConfigError> for Error {
 pub async fn run(config: &BenchConfig, progress: &Arc<dyn Progress>) -> Result<Report, Error> {
     config.check().map_err(Error::Config)?;
     let endpoint = Endpoint::parse(&config.target.url)?;
-    let transport = Tcp::resolve(&endpoint).await;
-    let transport = transport.map_err(|source| Error::Resolve { host: endpoint.host, source })?;
+    let transport = Network::resolve(&endpoint, &config.target.trust).await;
+    let transport = transport.map_err(|error| match error {
+        ResolveError::Name(source) => Error::Resolve { host: endpoint.host, source },
+        ResolveError::Tls(error) => Error::Tls(error),
+    })?;
     let pacer = Pacer::exact().map_err(Error::Timer)?;
     run_over(config, transport, &pacer, progress).await
 }
@@ -67,8 +72,8 @@ pub(crate) async fn run_over<T: Transport>(
     progress: &Arc<dyn Progress>,
 ) -> Result<Report, Error> {
     let pool = Arc::new(Pool::new(transport));
-    let requests = requests(config.load);
-    let caller = Arc::new(caller(config, &pool, config.workload.prompt_seed, requests)?);
+    let workload = Workload::try_new(&config.target, &config.workload, requests(config.load))?;
+    let caller = caller(config, &pool, workload)?;
     let before = read_processes(config)?;
     let name = &config.target.name;
 
@@ -76,7 +81,8 @@ pub(crate) async fn run_over<T: Transport>(
     if config.warmup_requests > 0 {
         progress.begin(&format!("{name}, warm-up"), Total::Requests(config.warmup_requests));
         let stop = Stop::Requests(config.warmup_requests);
-        warmup.closed_loop(warmup_concurrency(config), stop).await;
+        let sent = warmup.closed_loop(warmup_concurrency(config), stop, pacer).await;
+        sent.map_err(Error::Timer)?;
         progress.end();
     }
 
@@ -84,16 +90,27 @@ pub(crate) async fn run_over<T: Transport>(
     let before = before.iter().map(Reading::again).collect::<Result<Vec<_>, _>>().map_err(Error::Process)?;
     let generator_before = Reading::take(std::process::id()).ok();
     let probe = Probe::start(&caller.lag, pacer).map_err(Error::Timer)?;
-    progress.begin(name, total(config.load));
+    progress.begin(name, total(config));
     let begin = Instant::now();
     let phase = Phase::new(&caller, progress, &config.report, Some(name.clone()));
     // What did not survive the warm-up is not measured.
     if !warmup.gave_up() {
         match config.load {
-            Load::Closed { concurrency, stop } => phase.closed_loop(concurrency, stop).await,
+            Load::Closed { concurrency, stop } => {
+                phase.closed_loop(concurrency, stop, pacer).await.map_err(Error::Timer)?;
+            }
             Load::Open { rate_per_s, arrivals, duration, in_flight_max } => {
                 let arrivals = Arrivals::new(arrivals, rate_per_s, config.workload.seed);
                 let sent = phase.open_loop(arrivals, duration, in_flight_max, pacer).await;
+                sent.map_err(Error::Timer)?;
+            }
+            Load::FixedSchedule { speed, duration, in_flight_max } => {
+                let PromptSource::Trace { trace } = &config.workload.prompts else {
+                    return Err(ConfigError::NoSchedule.into());
+                };
+                let end = trace.duration(speed) + Duration::from_nanos(1); // the last arrival included
+                let duration = duration.map_or(end, |duration| duration.min(end));
+                let sent = phase.open_loop(trace.arrivals(speed), duration, in_flight_max, pacer).await;
                 sent.map_err(Error::Timer)?;
             }
         }
@@ -115,34 +132,31 @@ fn warmup_phase<T: Transport>(
     pool: &Arc<Pool<T>>,
     progress: &Arc<dyn Progress>,
 ) -> Result<Arc<Phase<T>>, Error> {
-    let prompt_seed = Rng::new(config.workload.prompt_seed, Purpose::Warmup, 0).next_u64();
-    let caller = caller(config, pool, prompt_seed, Some(config.warmup_requests))?;
-    Ok(Phase::new(&Arc::new(caller), progress, &config.report, None))
+    let workload = Workload::warmup(&config.target, &config.workload, config.warmup_requests)?;
+    Ok(Phase::new(&caller(config, pool, workload)?, progress, &config.report, None))
 }
 
 fn caller<T: Transport>(
     config: &BenchConfig,
     pool: &Arc<Pool<T>>,
-    prompt_seed: u64,
-    requests: Option<u64>,
-) -> Result<Caller<T>, Error> {
-    let workload = WorkloadConfig { prompt_seed, ..config.workload.clone() };
-    Ok(Caller {
+    workload: Workload,
+) -> Result<Arc<Caller<T>>, Error> {
+    Ok(Arc::new(Caller {
         pool: Arc::clone(pool),
-        head: RequestHead::new(&config.target, workload.stream)?,
-        workload: Workload::try_new(&config.target, &workload, requests)?,
-        expected: Expected::from(&workload),
-        stream: workload.stream,
+        head: RequestHead::new(&config.target, config.workload.stream)?,
+        workload,
+        ignore_eos: config.workload.ignore_eos,
+        stream: config.workload.stream,
         limits: config.limits,
         lag: Arc::new(LoopLag::new()),
-    })
+    }))
 }
 
 /// How many requests a loop sends, where that is known before.
 fn requests(load: Load) -> Option<u64> {
     match load {
         Load::Closed { stop: Stop::Requests(requests), .. } => Some(requests),
-        Load::Closed { stop: Stop::Time(_), .. } | Load::Open { .. } => None,
+        Load::Closed { stop: Stop::Time(_), .. } | Load::Open { .. } | Load::FixedSchedule { .. } => None,
     }
 }
 
@@ -151,17 +165,23 @@ fn requests(load: Load) -> Option<u64> {
 fn warmup_concurrency(config: &BenchConfig) -> u32 {
     let concurrency = match config.load {
         Load::Closed { concurrency, .. } => concurrency,
-        Load::Open { in_flight_max, .. } => in_flight_max.min(defaults::CONCURRENCY),
+        Load::Open { in_flight_max, .. } | Load::FixedSchedule { in_flight_max, .. } => {
+            in_flight_max.min(defaults::CONCURRENCY)
+        }
     };
     u64::from(concurrency).min(config.warmup_requests) as u32
 }
 
-fn total(load: Load) -> Total {
-    match load {
+fn total(config: &BenchConfig) -> Total {
+    match config.load {
         Load::Closed { stop: Stop::Requests(requests), .. } => Total::Requests(requests),
-        Load::Closed { stop: Stop::Time(duration), .. } | Load::Open { duration, .. } => {
-            Total::Time(duration)
-        }
+        Load::Closed { stop: Stop::Time(duration), .. }
+        | Load::Open { duration, .. }
+        | Load::FixedSchedule { duration: Some(duration), .. } => Total::Time(duration),
+        Load::FixedSchedule { duration: None, .. } => Total::Requests(match &config.workload.prompts {
+            PromptSource::Trace { trace } => trace.requests(),
+            PromptSource::Random { .. } | PromptSource::DataSet { .. } => 0,
+        }),
     }
 }
 

@@ -6,7 +6,7 @@ mod sweep;
 use std::fmt;
 use std::time::Duration;
 
-use crate::config::{Api, ArrivalProcess, Load, Stop, WorkloadConfig};
+use crate::config::{Api, ArrivalProcess, Load, PromptSource, SessionConfig, Stop, WorkloadConfig};
 use crate::goodput::Goodput;
 use crate::report::{Clock, Report};
 use crate::steady::SteadyWindow;
@@ -154,10 +154,10 @@ struct WorkloadLine<'a>(&'a WorkloadConfig);
 impl fmt::Display for WorkloadLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let WorkloadConfig {
-            prompt_tokens,
+            prompts,
+            session,
             output_tokens,
             ids: _,
-            prefix,
             ignore_eos,
             stream,
             seed,
@@ -165,14 +165,23 @@ impl fmt::Display for WorkloadLine<'_> {
         } = self.0;
         let mode = if *stream { "streaming" } else { "unary" };
         let exactly = if *ignore_eos { "" } else { "up to " };
-        write!(
-            f,
-            "{mode}, {prompt_tokens} prompt tokens, {exactly}{output_tokens} output tokens, seed {seed}"
-        )?;
-        if prefix.tokens > 0 {
-            write!(f, ", {} groups × {} siblings sharing {}", prefix.groups, prefix.siblings, prefix.tokens)?;
+        match prompts {
+            PromptSource::Random { prompt_tokens, prefix } => {
+                write!(f, "{mode}, {prompt_tokens} prompt tokens, {exactly}{output_tokens} output tokens")?;
+                write!(f, ", seed {seed}")?;
+                if prefix.tokens > 0 {
+                    let (groups, siblings) = (prefix.groups, prefix.siblings);
+                    write!(f, ", {groups} groups × {siblings} siblings sharing {}", prefix.tokens)?;
+                }
+            }
+            PromptSource::DataSet { set, first } => {
+                write!(f, "{mode}, {set} from line {}, {exactly}{output_tokens} output tokens", first + 1)?;
+                write!(f, " where it does not say, seed {seed}")?;
+            }
+            PromptSource::Trace { trace } => write!(f, "{mode}, {trace}, seed {seed}")?,
         }
-        Ok(())
+        let Some(SessionConfig { turns, turn_tokens, think_time }) = session else { return Ok(()) };
+        write!(f, "; sessions of {turns} turns, {turn_tokens} new tokens each, {think_time} of thinking")
     }
 }
 
@@ -189,11 +198,19 @@ impl fmt::Display for LoadLine {
                 write!(f, "closed loop, {concurrency} in flight, {} s", seconds(duration))
             }
             Load::Open { rate_per_s, arrivals, duration, in_flight_max } => {
-                let arrivals = match arrivals {
-                    ArrivalProcess::Poisson => "Poisson",
-                    ArrivalProcess::Constant => "constant",
-                };
-                write!(f, "open loop, {rate_per_s} requests/s ({arrivals}), {} s, ", seconds(duration))?;
+                write!(f, "open loop, {rate_per_s} requests/s (")?;
+                match arrivals {
+                    ArrivalProcess::Poisson => f.write_str("Poisson")?,
+                    ArrivalProcess::Constant => f.write_str("constant")?,
+                    ArrivalProcess::Gamma { burstiness } => write!(f, "gamma, burstiness {burstiness}")?,
+                }
+                write!(f, "), {} s, at most {in_flight_max} in flight", seconds(duration))
+            }
+            Load::FixedSchedule { speed, duration, in_flight_max } => {
+                write!(f, "fixed schedule, {speed} × the recorded speed, ")?;
+                if let Some(duration) = duration {
+                    write!(f, "{} s, ", seconds(duration))?;
+                }
                 write!(f, "at most {in_flight_max} in flight")
             }
         }

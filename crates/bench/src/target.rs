@@ -5,7 +5,7 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Uri, uri::Scheme};
 use http_body_util::Full;
 
-use crate::config::{Api, ConfigError, Target};
+use crate::config::{Api, ConfigError, Header, Target};
 
 /// The network address inside a target's URL, and the path its routes hang under.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub(crate) struct Endpoint {
     /// Host name or address, without the brackets of an IPv6 literal.
     pub(crate) host: String,
     pub(crate) port: u16,
+    /// `https://`.
+    pub(crate) tls: bool,
     /// `Host` header: as written in the URL.
     authority: String,
     /// Without a trailing slash; may be empty.
@@ -23,10 +25,11 @@ impl Endpoint {
     pub(crate) fn parse(url: &str) -> Result<Self, ConfigError> {
         let fail = |reason| ConfigError::Url { url: url.to_owned(), reason };
         let uri: Uri = url.parse().map_err(|_| fail("not a URL"))?;
-        match uri.scheme() {
-            Some(scheme) if *scheme == Scheme::HTTP => (),
-            _ => return Err(fail("must begin with http://")),
-        }
+        let tls = match uri.scheme() {
+            Some(scheme) if *scheme == Scheme::HTTP => false,
+            Some(scheme) if *scheme == Scheme::HTTPS => true,
+            _ => return Err(fail("must begin with http:// or https://")),
+        };
         let authority = uri.authority().ok_or_else(|| fail("names no host"))?;
         if authority.as_str().contains('@') {
             return Err(fail("user names are not supported"));
@@ -36,7 +39,8 @@ impl Endpoint {
         }
         Ok(Self {
             host: authority.host().trim_start_matches('[').trim_end_matches(']').to_owned(),
-            port: authority.port_u16().unwrap_or(80),
+            port: authority.port_u16().unwrap_or(if tls { 443 } else { 80 }),
+            tls,
             authority: authority.as_str().to_owned(),
             base: uri.path().trim_end_matches('/').to_owned(),
         })
@@ -66,7 +70,8 @@ impl RequestHead {
         let accept = if stream { "text/event-stream" } else { "application/json" };
         let mut head = head(target, target.api.path(), accept)?;
         head.method = Method::POST;
-        head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let json = HeaderValue::from_static("application/json");
+        head.headers.entry(CONTENT_TYPE).or_insert(json);
         Ok(Self(head))
     }
 
@@ -103,6 +108,12 @@ fn headers(endpoint: &Endpoint, target: &Target, accept: &'static str) -> Result
         let mut value = HeaderValue::from_str(&bearer).map_err(|_| ConfigError::ApiKey)?;
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
+    }
+    for header in &target.headers {
+        headers.remove(&header.name);
+    }
+    for Header { name, value } in &target.headers {
+        headers.append(name, value.clone());
     }
     Ok(headers)
 }

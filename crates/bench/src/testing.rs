@@ -2,6 +2,7 @@
 //!
 //! It writes raw bytes, so that a reply can be split, delayed or cut anywhere.
 
+use std::future::{Future, ready};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -9,12 +10,14 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, duplex};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
+use tokio_rustls::TlsAcceptor;
 
 use crate::config::{
-    Api, BenchConfig, Limits, Load, PrefixConfig, ReportConfig, Span, Stop, Target, WorkloadConfig, defaults,
+    Api, BenchConfig, Lengths, Limits, Load, PrefixConfig, PromptSource, ReportConfig, Stop, Target, Trust,
+    WorkloadConfig, defaults,
 };
 use crate::connection::Transport;
 use crate::goodput::Slo;
@@ -116,15 +119,41 @@ pub(crate) struct OverTcp {
 
 impl OverTcp {
     pub(crate) async fn start(script: impl Fn(Asked) -> Answer + Send + Sync + 'static) -> Self {
+        Self::accepting(|stream| ready(Ok(stream)), script).await
+    }
+
+    /// The same behind TLS. A client that gives up the handshake is not counted.
+    pub(crate) async fn with_tls(
+        acceptor: TlsAcceptor,
+        script: impl Fn(Asked) -> Answer + Send + Sync + 'static,
+    ) -> Self {
+        Self::accepting(move |stream| acceptor.accept(stream), script).await
+    }
+
+    async fn accepting<I, F>(
+        accept: impl Fn(TcpStream) -> F + Send + Sync + 'static,
+        script: impl Fn(Asked) -> Answer + Send + Sync + 'static,
+    ) -> Self
+    where
+        I: AsyncRead + AsyncWrite + Unpin + Send,
+        F: Future<Output = io::Result<I>> + Send,
+    {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (script, asked): (Arc<Script>, _) = (Arc::new(script), Arc::new(AtomicU64::new(0)));
+        let accept = Arc::new(accept);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let (script, asked) = (Arc::clone(&script), Arc::clone(&asked));
-                connections.spawn(async move { drop(serve(stream, &*script, &asked).await) });
+                let accept = Arc::clone(&accept);
+                connections.spawn(async move {
+                    // An error is the client leaving; the client's own report tells that better.
+                    if let Ok(stream) = accept(stream).await {
+                        drop(serve(stream, &*script, &asked).await);
+                    }
+                });
             }
         });
         Self { url, _tasks: tasks }
@@ -206,14 +235,16 @@ pub(crate) fn config(api: Api, stream: bool) -> BenchConfig {
             api,
             model: None,
             api_key: None,
+            headers: Vec::new(),
+            trust: Trust::PublicRoots,
             extra_body: Map::new(),
             pids: Vec::new(),
         },
         workload: WorkloadConfig {
-            prompt_tokens: Span { first: 4, last: 4 },
-            output_tokens: 2,
+            prompts: random("4", PrefixConfig::NONE),
+            session: None,
+            output_tokens: Lengths::fixed(2),
             ids: defaults::IDS,
-            prefix: PrefixConfig::NONE,
             ignore_eos: true,
             stream,
             seed: 7,
@@ -234,6 +265,11 @@ pub(crate) fn config(api: Api, stream: bool) -> BenchConfig {
             late_allowed: true,
         },
     }
+}
+
+/// Random prompts of lengths as a command line writes them.
+pub(crate) fn random(prompt_tokens: &str, prefix: PrefixConfig) -> PromptSource {
+    PromptSource::Random { prompt_tokens: prompt_tokens.parse().unwrap(), prefix }
 }
 
 /// Runs over memory; call it with the clock paused.

@@ -1,58 +1,54 @@
-//! Request bodies, prepared ahead of the clock.
+//! Request bodies.
 //!
-//! A body is four pieces of ready JSON joined at sending time: what comes before the ids, the prefix its group
-//! shares, a tail out of a bounded pool, and what comes after the ids. The tails of a long run repeat, so each begins
-//! with a marker of two ids that counts requests: no two requests of a run share more than their group's prefix
-//! until the marker itself comes round, after as many requests as the id span squared.
+//! A body is ready JSON around two things that differ from request to request: the list of ids and the token budget.
+//! Where the ids come from is one of [`Prompts`]; random ones and those of a data set are prepared ahead of the clock.
 
 mod json;
+mod random;
 
-use std::io::Write as _;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::config::{ConfigError, PrefixConfig, Span, Target, WorkloadConfig};
+use crate::config::{ConfigError, Lengths, PromptSource, SessionConfig, Span, Target, WorkloadConfig};
+use crate::decimal::push_decimal;
+use crate::input::{DataSet, Trace};
 use crate::rng::{Purpose, Rng};
-
-/// Bytes of prefixes and tails held ready.
-const POOL_BYTES_MAX: u64 = 256 << 20;
-/// Tails held ready. More would not make requests more different, the marker does that.
-const TAILS_MAX: u64 = 4096;
-/// Ids at the start of a tail that are rewritten for each request.
-const MARKER_TOKENS: u32 = 2;
+use crate::session::{FirstTurn, Session};
+use json::Frame;
+use random::RandomPrompts;
 
 /// The bodies of one run, by the number of the request.
 #[derive(Debug)]
 pub(crate) struct Workload {
-    head: Vec<u8>,
-    foot: Vec<u8>,
-    prefixes: Vec<Vec<u8>>,
-    tails: Vec<Tail>,
-    prefix: PrefixConfig,
-    marker: Marker,
+    frame: Frame,
+    prompts: Prompts,
+    session: Option<SessionConfig>,
+    ids: Span,
+    output_tokens: Lengths,
+    seed: u64,
+    prompt_seed: u64,
 }
 
 /// One body and what it asks for.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Body {
     pub(crate) json: Bytes,
     pub(crate) prompt_tokens: u32,
+    pub(crate) output_tokens: u32,
 }
 
+/// Where the ids of prompts come from.
 #[derive(Debug)]
-struct Tail {
-    /// The ids after the marker, each with the comma before it.
-    text: Vec<u8>,
-    /// Ids of the marker, fewer than usual only in a tail that is shorter.
-    marker_tokens: u32,
-    /// All ids of the tail, marker included.
-    tokens: u32,
-}
-
-#[derive(Debug)]
-struct Marker {
-    ids: Span,
-    offset: u64,
+enum Prompts {
+    /// Drawn, with shared prefixes.
+    Random(RandomPrompts),
+    /// Read from a file; request 0 is the line with this number.
+    DataSet { set: Arc<DataSet>, first: u64 },
+    /// Drawn for each request anew, with the lengths of a file.
+    LengthsOf { set: Arc<DataSet>, ids: Span, prompt_seed: u64 },
+    /// Drawn for each block of a trace.
+    Trace { trace: Arc<Trace>, ids: Span, prompt_seed: u64 },
 }
 
 impl Workload {
@@ -62,100 +58,156 @@ impl Workload {
         config: &WorkloadConfig,
         requests: Option<u64>,
     ) -> Result<Self, ConfigError> {
-        Self::with_pool(target, config, requests, POOL_BYTES_MAX)
+        let WorkloadConfig { ids, prompt_seed, .. } = *config;
+        let prompts = match &config.prompts {
+            PromptSource::Random { prompt_tokens, prefix } => {
+                Prompts::Random(RandomPrompts::try_new(config, prompt_tokens, *prefix, requests)?)
+            }
+            PromptSource::DataSet { set, first } => Prompts::DataSet { set: Arc::clone(set), first: *first },
+            PromptSource::Trace { trace } => Prompts::Trace { trace: Arc::clone(trace), ids, prompt_seed },
+        };
+        Ok(Self::of(target, config, prompts))
     }
 
-    fn with_pool(
+    /// Single requests of the same lengths with prompts that no request of [`Workload::try_new`] begins with.
+    pub(crate) fn warmup(
         target: &Target,
         config: &WorkloadConfig,
-        requests: Option<u64>,
-        pool_bytes_max: u64,
+        requests: u64,
     ) -> Result<Self, ConfigError> {
-        let WorkloadConfig { prompt_tokens, ids, prefix, seed, prompt_seed, .. } = *config;
-        let requests = requests.unwrap_or(u64::MAX).max(1);
-        let (head, foot) = json::around_ids(target, config);
-
-        let id_bytes = u64::from(decimal_digits(ids.last)) + 1;
-        let groups = u64::from(prefix.groups).min(requests.div_ceil(u64::from(prefix.siblings)));
-        let prefix_bytes = groups * u64::from(prefix.tokens) * id_bytes;
-        let tail_bytes = (u64::from(prompt_tokens.last - prefix.tokens) * id_bytes).max(1);
-        if prefix_bytes + tail_bytes > pool_bytes_max {
-            return Err(ConfigError::PoolTooLarge { bytes: prefix_bytes + tail_bytes, max: pool_bytes_max });
+        let prompt_seed = Rng::new(config.prompt_seed, Purpose::Warmup, 0).next_u64();
+        let config = WorkloadConfig { session: None, ..config.clone() };
+        match &config.prompts {
+            PromptSource::DataSet { set, .. } => {
+                let prompts = Prompts::LengthsOf { set: Arc::clone(set), ids: config.ids, prompt_seed };
+                Ok(Self::of(target, &config, prompts))
+            }
+            PromptSource::Random { .. } | PromptSource::Trace { .. } => {
+                Self::try_new(target, &WorkloadConfig { prompt_seed, ..config }, Some(requests))
+            }
         }
-        let tails = ((pool_bytes_max - prefix_bytes) / tail_bytes).min(TAILS_MAX).min(requests);
+    }
 
-        let prefixes = (0..groups).map(|group| {
-            let mut rng = Rng::new(prompt_seed, Purpose::Prefix, group);
-            let mut text = ids_with_commas(&mut rng, ids, prefix.tokens);
-            text.drain(..text.len().min(1)); // the first id has no comma before it
-            text
-        });
-        let tails = (0..tails).map(|index| {
-            let tokens =
-                pick(&mut Rng::new(seed, Purpose::PromptLength, index), prompt_tokens) - prefix.tokens;
-            let mut rng = Rng::new(prompt_seed, Purpose::Tail, index);
-            let marker_tokens = tokens.min(MARKER_TOKENS);
-            Tail { text: ids_with_commas(&mut rng, ids, tokens - marker_tokens), marker_tokens, tokens }
-        });
-        let offset = Rng::new(prompt_seed, Purpose::Marker, 0).below(1 << 32);
-        Ok(Self {
-            head,
-            foot,
-            prefixes: prefixes.collect(),
-            tails: tails.collect(),
-            prefix,
-            marker: Marker { ids, offset },
-        })
+    fn of(target: &Target, config: &WorkloadConfig, prompts: Prompts) -> Self {
+        Self {
+            frame: Frame::new(target, config),
+            prompts,
+            session: config.session.clone(),
+            ids: config.ids,
+            output_tokens: config.output_tokens.clone(),
+            seed: config.seed,
+            prompt_seed: config.prompt_seed,
+        }
     }
 
     /// The body of request `number`; equal numbers give equal bodies.
     pub(crate) fn body(&self, number: u64) -> Body {
-        let group = (number / u64::from(self.prefix.siblings)) % u64::from(self.prefix.groups);
-        // Fewer prefixes than groups are held only where fewer groups than that are ever reached.
-        let prefix = &self.prefixes[(group % self.prefixes.len() as u64) as usize];
-        let tail = &self.tails[(number % self.tails.len() as u64) as usize];
+        let room = self.prompts.text_bytes(number);
+        let mut json = self.frame.begin(room);
+        let prompt_tokens = self.prompts.write(number, &mut json);
+        let output_tokens = self.prompts.output_tokens(number).unwrap_or_else(|| {
+            self.output_tokens.draw(&mut Rng::new(self.seed, Purpose::OutputLength, number))
+        });
+        self.frame.end(&mut json, output_tokens);
+        Body { json: json.into(), prompt_tokens, output_tokens }
+    }
 
-        let mut json =
-            Vec::with_capacity(self.head.len() + prefix.len() + tail.text.len() + self.foot.len() + 24);
-        json.extend_from_slice(&self.head);
-        json.extend_from_slice(prefix);
-        for position in 0..tail.marker_tokens {
-            if self.prefix.tokens + position > 0 {
-                json.push(b',');
-            }
-            push_decimal(&mut json, self.marker.id(number, position));
+    /// True where requests are turns of sessions.
+    pub(crate) fn has_sessions(&self) -> bool {
+        self.session.is_some()
+    }
+
+    /// Session `number` at its first turn, which asks what request `number` would; none where requests are single.
+    pub(crate) fn session(&self, number: u64) -> Option<Session<'_>> {
+        let config = self.session.as_ref()?;
+        let mut text = Vec::with_capacity(self.prompts.text_bytes(number));
+        let prompt_tokens = self.prompts.write(number, &mut text);
+        let first = FirstTurn {
+            text,
+            prompt_tokens,
+            output_tokens: self.prompts.output_tokens(number),
+            shape: Rng::new(self.seed, Purpose::Session, number),
+            ids: Rng::new(self.prompt_seed, Purpose::Turn, number),
+        };
+        Some(Session::new(self, config, first))
+    }
+
+    /// The body of a prompt whose ids are text already.
+    pub(crate) fn body_of(&self, ids: &[u8], prompt_tokens: u32, output_tokens: u32) -> Body {
+        let mut json = self.frame.begin(ids.len());
+        json.extend_from_slice(ids);
+        self.frame.end(&mut json, output_tokens);
+        Body { json: json.into(), prompt_tokens, output_tokens }
+    }
+
+    /// How many tokens to ask for where nothing else says it.
+    pub(crate) fn draw_output_tokens(&self, rng: &mut Rng) -> u32 {
+        self.output_tokens.draw(rng)
+    }
+
+    /// One new id.
+    pub(crate) fn draw_id(&self, rng: &mut Rng) -> u32 {
+        self.ids.draw(rng)
+    }
+}
+
+impl Prompts {
+    /// About as many bytes as [`Prompts::write`] writes.
+    fn text_bytes(&self, number: u64) -> usize {
+        match self {
+            Self::Random(random) => random.text_bytes(number),
+            Self::DataSet { set, first } => set.text(number.wrapping_add(*first)).len(),
+            Self::LengthsOf { set, ids, .. } => room(set.prompt_tokens(number), *ids),
+            Self::Trace { trace, ids, .. } => room(trace.prompt_tokens(number), *ids),
         }
-        json.extend_from_slice(&tail.text);
-        json.extend_from_slice(&self.foot);
-        Body { json: json.into(), prompt_tokens: self.prefix.tokens + tail.tokens }
+    }
+
+    /// Writes the ids of a prompt, separated by commas, and returns how many they are.
+    fn write(&self, number: u64, text: &mut Vec<u8>) -> u32 {
+        match self {
+            Self::Random(random) => random.write(number, text),
+            Self::DataSet { set, first } => {
+                let number = number.wrapping_add(*first);
+                text.extend_from_slice(set.text(number));
+                set.prompt_tokens(number)
+            }
+            Self::LengthsOf { set, ids, prompt_seed } => {
+                let mut rng = Rng::new(*prompt_seed, Purpose::Tail, number);
+                let tokens = set.prompt_tokens(number);
+                push_ids(text, &mut rng, *ids, tokens);
+                tokens
+            }
+            Self::Trace { trace, ids, prompt_seed } => {
+                trace.write(number, *ids, *prompt_seed, text);
+                trace.prompt_tokens(number)
+            }
+        }
+    }
+
+    /// How many tokens to ask for, where that comes with the prompt.
+    fn output_tokens(&self, number: u64) -> Option<u32> {
+        match self {
+            Self::Random(_) => None,
+            Self::DataSet { set, first } => set.output_tokens(number.wrapping_add(*first)),
+            Self::LengthsOf { set, .. } => set.output_tokens(number),
+            Self::Trace { trace, .. } => Some(trace.output_tokens(number)),
+        }
     }
 }
 
-impl Marker {
-    /// Counts requests in the base of the id span, the fast digit first.
-    fn id(&self, number: u64, position: u32) -> u32 {
-        let span = u64::from(self.ids.last - self.ids.first) + 1;
-        let digit = number.wrapping_add(self.offset) / span.pow(position) % span;
-        self.ids.first + digit as u32
+/// Bytes that so many ids take as text, at most.
+fn room(tokens: u32, ids: Span) -> usize {
+    tokens as usize * (decimal_digits(ids.last) as usize + 1)
+}
+
+/// Appends `tokens` random ids, separated by commas.
+fn push_ids(text: &mut Vec<u8>, rng: &mut Rng, ids: Span, tokens: u32) {
+    for position in 0..tokens {
+        if position > 0 {
+            text.push(b',');
+        }
+        push_decimal(text, ids.draw(rng));
     }
-}
-
-fn pick(rng: &mut Rng, span: Span) -> u32 {
-    span.first + rng.below(u64::from(span.last - span.first) + 1) as u32
-}
-
-/// `,1,2,3` for `tokens` random ids.
-fn ids_with_commas(rng: &mut Rng, ids: Span, tokens: u32) -> Vec<u8> {
-    let mut text = Vec::new();
-    for _ in 0..tokens {
-        text.push(b',');
-        push_decimal(&mut text, pick(rng, ids));
-    }
-    text
-}
-
-fn push_decimal(text: &mut Vec<u8>, number: u32) {
-    write!(text, "{number}").expect("writing to memory does not fail");
 }
 
 fn decimal_digits(number: u32) -> u32 {

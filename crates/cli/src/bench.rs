@@ -11,6 +11,9 @@ use crate::args::{Bench, BenchArgs};
 use crate::process;
 
 pub(crate) fn run(args: BenchArgs) -> ExitCode {
+    if let Some(warning) = args.warning() {
+        eprintln!("tito: WARNING {warning}");
+    }
     let quiet = args.results.json || args.results.quiet;
     let export = args.results.export.clone();
     let output = Output { json: args.results.json, html: args.results.html.clone() };

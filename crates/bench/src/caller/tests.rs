@@ -6,7 +6,7 @@ use std::time::Duration;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use crate::config::{Api, ApiKey, BenchConfig};
+use crate::config::{Api, ApiKey, BenchConfig, Lengths};
 use crate::testing::{Answer, Asked, STREAM, TWO_TOKENS, config, run_in_memory};
 
 /// Runs one request and compares its head (without what changes with versions) and its body.
@@ -65,7 +65,7 @@ fn as_object(value: Value) -> serde_json::Map<String, Value> {
 #[tokio::test(start_paused = true)]
 async fn the_times_of_a_stream_are_those_of_its_events() {
     let mut config = config(Api::Completions, true);
-    config.workload.output_tokens = 4;
+    config.workload.output_tokens = Lengths::fixed(4);
     let token = "data: {\"choices\":[{\"text\":\"a\"}]}\n\n";
     let two_tokens_and_the_end = "data: {\"choices\":[{\"text\":\"ab\",\"finish_reason\":\"length\"}]}\n\n";
     let usage = "data: {\"choices\":[],\"usage\":{\"completion_tokens\":4}}\n\n";
@@ -94,7 +94,7 @@ async fn a_unary_reply_has_no_times_but_its_end() {
 #[tokio::test(start_paused = true)]
 async fn a_gap_before_several_tokens_is_shared_by_them() {
     let mut config = config(Api::Generate, true);
-    config.workload.output_tokens = 6;
+    config.workload.output_tokens = Lengths::fixed(6);
     let event =
         |ids: &str, rest: &str| format!("data: {{\"choices\":[{{\"token_ids\":[{ids}]{rest}}}]}}\n\n");
     let last = event("3,4,5,6", ",\"finish_reason\":\"length\"");

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use crate::caller::read_whole;
 use crate::config::Target;
-use crate::connection::{Pool, Tcp};
+use crate::connection::{Network, Pool};
 use crate::target::{Endpoint, RequestHead};
 
 /// Longest wait for a target's list of engines.
@@ -35,7 +35,7 @@ pub(super) struct Backend {
 pub(super) async fn backend(target: &Target) -> Backend {
     let mut backend = Backend { name: target.name.clone(), ..Backend::default() };
     let Ok(endpoint) = Endpoint::parse(&target.url) else { return backend };
-    let Ok(transport) = Tcp::resolve(&endpoint).await else { return backend };
+    let Ok(transport) = Network::resolve(&endpoint, &target.trust).await else { return backend };
     backend.addresses.extend(transport.addresses());
     let asked = timeout(ANSWER_WITHIN, instances(target, transport)).await;
     backend.instances = asked.ok().flatten().unwrap_or_default();
@@ -43,7 +43,7 @@ pub(super) async fn backend(target: &Target) -> Backend {
 }
 
 /// The engine processes that the target lists; none when it has no such list.
-async fn instances(target: &Target, transport: Tcp) -> Option<BTreeSet<String>> {
+async fn instances(target: &Target, transport: Network) -> Option<BTreeSet<String>> {
     let request = RequestHead::get(target, "/workers").ok()?;
     let pool = Pool::new(transport); // its end would close the connection
     let (response, _connection) = pool.send(request).await.ok()?;

@@ -2,11 +2,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Comparison, MinMax, compare, order};
-use crate::config::{Api, Load, PrefixConfig, Span, Stop, Target};
+use crate::config::{Api, Load, PrefixConfig, PromptSource, Stop, Target};
+use crate::input::DataSet;
 use crate::progress::{Progress, Silent};
 use crate::report::Report;
 use crate::run::Error;
-use crate::testing::{Answer, OverTcp, TWO_TOKENS, config, run_in_memory};
+use crate::testing::{Answer, OverTcp, TWO_TOKENS, config, random, run_in_memory};
 
 async fn a_report(name: &str, requests_per_s: f64) -> Report {
     let mut report = run_in_memory(&config(Api::Generate, false), |_| Answer::json(TWO_TOKENS)).await;
@@ -68,8 +69,7 @@ async fn targets_take_turns_and_no_run_asks_for_the_prompts_of_another() {
     let mut config = config(Api::Generate, false);
     config.load = Load::Closed { concurrency: 1, stop: Stop::Requests(2) };
     config.warmup_requests = 1;
-    config.workload.prompt_tokens = Span { first: 20, last: 200 };
-    config.workload.prefix = PrefixConfig { groups: 1, tokens: 8, siblings: 1 };
+    config.workload.prompts = random("20-200", PrefixConfig { groups: 1, tokens: 8, siblings: 1 });
     config.target.url.clone_from(&a.url);
     let other = Target { name: "other".to_owned(), url: b.url.clone(), ..config.target.clone() };
     let comparison = compare(&config, &[other], 3, &progress()).await.unwrap();
@@ -116,4 +116,37 @@ async fn a_failed_run_fails_the_comparison() {
     let good = a_report("a", 1.0).await;
     let bad = run_in_memory(&config(Api::Generate, false), |_| Answer::json("{}")).await;
     assert!(!Comparison::new(1, 2, vec![good, bad], Vec::new()).ok());
+}
+
+#[tokio::test]
+async fn runs_over_a_data_set_begin_at_different_lines_and_repetition_is_warned_of() {
+    let (seen, mut asked) = tokio::sync::mpsc::unbounded_channel();
+    let server = OverTcp::start(move |asked| {
+        seen.send(asked.body["token_ids"][0].as_u64()).unwrap();
+        Answer::json(TWO_TOKENS)
+    });
+    let server = server.await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let rows: String = (0..9).map(|id| format!("{{\"token_ids\":[{id}]}}\n")).collect();
+    std::fs::write(file.path(), rows).unwrap();
+    let set = Arc::new(DataSet::read(file.path()).unwrap());
+
+    let mut config = config(Api::Generate, false);
+    config.target.url.clone_from(&server.url);
+    config.workload.prompts = PromptSource::DataSet { set, first: 0 };
+    let other = Target { name: "other".to_owned(), ..config.target.clone() };
+    let mut sent = async |requests| {
+        config.load = Load::Closed { concurrency: 1, stop: Stop::Requests(requests) };
+        let comparison = compare(&config, &[other.clone()], 2, &progress()).await.unwrap();
+        let ids: Vec<_> = std::iter::from_fn(|| asked.try_recv().ok()).flatten().collect();
+        (ids, comparison.warnings)
+    };
+    let (ids, warnings) = sent(2).await;
+    assert_eq!(ids, [0, 1, 2, 3, 6, 7, 4, 5], "the second round begins with the other target");
+    assert_eq!(warnings.len(), 1, "one server behind both: {warnings:?}");
+    let (_, warnings) = sent(3).await;
+    assert!(
+        warnings[1].starts_with("9 prompts are 2 for each run, which sends 3 requests: "),
+        "{warnings:?}"
+    );
 }

@@ -15,7 +15,7 @@ pub struct ParseError {
     pub wanted: &'static str,
 }
 
-fn wrong<T>(given: &str, wanted: &'static str) -> Result<T, ParseError> {
+pub(super) fn wrong<T>(given: &str, wanted: &'static str) -> Result<T, ParseError> {
     Err(ParseError { given: given.to_owned(), wanted })
 }
 

@@ -5,18 +5,25 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::{BenchConfig, Limits, Load, ReportConfig, Stop, Target, WorkloadConfig};
+use super::{
+    ArrivalProcess, BenchConfig, Lengths, Limits, Load, PrefixConfig, PromptSource, ReportConfig, Span, Stop,
+    Target, WorkloadConfig,
+};
 use crate::sweep::SweepConfig;
 use crate::target::Endpoint;
 
 /// Longest prompt, in tokens: far beyond any context, far below what fills memory.
-const PROMPT_TOKENS_MAX: u32 = 10_000_000;
+pub(crate) const PROMPT_TOKENS_MAX: u32 = 10_000_000;
 /// Most output tokens per request.
-const OUTPUT_TOKENS_MAX: u32 = 1_000_000;
+pub(crate) const OUTPUT_TOKENS_MAX: u32 = 1_000_000;
 /// Most requests in flight, closed or open; a machine has that many ports per address.
 const IN_FLIGHT_MAX: u32 = 65_535;
 /// Highest arrival rate, per second; beyond it the schedule is finer than the clock is kept.
 const RATE_PER_S_MAX: f64 = 1_000_000.0;
+/// Smallest and largest shape of gamma gaps; beyond them a run sees one burst, or no spread at all.
+const BURSTINESS: (f64, f64) = (0.01, 1000.0);
+/// Smallest and largest multiple of a trace's speed.
+const SPEED: (f64, f64) = (0.001, 1000.0);
 /// Longest time anything may take; the histograms are sized for it.
 pub(crate) const TIME_MAX: Duration = Duration::from_hours(24);
 /// Most prefix groups; their texts are held ready.
@@ -29,6 +36,9 @@ const INTERVAL_MIN: Duration = Duration::from_millis(10);
 const SWEEP_STEPS_MAX: u32 = 100;
 /// Most rounds of a comparison; each round keeps a report per target.
 const ROUNDS_MAX: u32 = 1000;
+/// Headers that say where a message ends or what becomes of its connection.
+const OWN_HEADERS: [&str; 6] =
+    ["connection", "content-length", "expect", "te", "transfer-encoding", "upgrade"];
 /// Body fields the generator decides. `n` is among them because one choice per reply is what gets checked.
 const OWN_FIELDS: [&str; 11] = [
     "token_ids",
@@ -114,6 +124,51 @@ pub enum ConfigError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// A normal or log-normal distribution that does not exist.
+    #[error(
+        "{field} has mean {mean} and standard deviation {stddev}, must be finite, 1 or more and 0 or more"
+    )]
+    Bell {
+        /// Of what.
+        field: &'static str,
+        /// As given.
+        mean: f64,
+        /// As given.
+        stddev: f64,
+    },
+    /// A set of lengths with none to draw, or too many.
+    #[error("{field} must be a set of 1 to {max} lengths, one of them with a weight above 0")]
+    Choices {
+        /// Of what.
+        field: &'static str,
+        /// Most lengths allowed.
+        max: usize,
+    },
+    /// Sessions without turns, or with too many.
+    #[error("turns is {turns}, must be a number or a range from 1 to {max}")]
+    Turns {
+        /// As given.
+        turns: Span,
+        /// Most allowed.
+        max: u32,
+    },
+    /// The last prompt of a session would be longer than any prompt may be.
+    #[error("a session may grow to {tokens} tokens, must be {max} at most: fewer turns, or shorter ones")]
+    SessionTooLong {
+        /// Tokens of its last prompt.
+        tokens: u64,
+        /// Most allowed.
+        max: u32,
+    },
+    /// A trace has its own prompts.
+    #[error("sessions cannot be made of a trace")]
+    SessionOfTrace,
+    /// A schedule without the trace that it is taken from.
+    #[error("a fixed schedule needs prompts of a trace")]
+    NoSchedule,
+    /// A header that decides about the connection or the end of the body.
+    #[error("header `{0}` is decided by the generator")]
+    OwnHeader(String),
     /// The API key cannot be sent in a header.
     #[error("the API key holds characters that a header cannot carry")]
     ApiKey,
@@ -151,6 +206,10 @@ impl BenchConfig {
         check_target(&mut checker, &self.target);
         check_workload(&mut checker, &self.workload);
         check_load(&mut checker, self.load);
+        let scheduled = matches!(self.load, Load::FixedSchedule { .. });
+        if scheduled && !matches!(self.workload.prompts, PromptSource::Trace { .. }) {
+            checker.0.push(ConfigError::NoSchedule);
+        }
         check_limits(&mut checker, self.limits);
         checker.count("warmup_requests", self.warmup_requests, 0, 1 << 40);
         check_report(&mut checker, &self.report, self.workload.stream);
@@ -184,6 +243,8 @@ fn check_target(checker: &mut Checker, target: &Target) {
     {
         checker.0.push(ConfigError::ApiKey);
     }
+    let own = target.headers.iter().filter(|header| OWN_HEADERS.contains(&header.name.as_str()));
+    checker.0.extend(own.map(|header| ConfigError::OwnHeader(header.name.to_string())));
     checker.count("pids", target.pids.len() as u64, 0, PIDS_MAX as u64);
     check_extra(checker, &target.extra_body);
 }
@@ -206,28 +267,54 @@ fn check_extra(checker: &mut Checker, extra: &Map<String, Value>) {
 
 fn check_workload(checker: &mut Checker, workload: &WorkloadConfig) {
     let WorkloadConfig {
-        prompt_tokens,
+        prompts,
+        session,
         output_tokens,
         ids,
-        prefix,
         ignore_eos: _,
         stream: _,
         seed: _,
         prompt_seed: _,
     } = workload;
-    checker.range("prompt_tokens", prompt_tokens.first, 1.0, f64::from(PROMPT_TOKENS_MAX));
-    checker.range("prompt_tokens", prompt_tokens.last, 1.0, f64::from(PROMPT_TOKENS_MAX));
-    for (field, span) in [("prompt_tokens", prompt_tokens), ("ids", ids)] {
-        if span.first > span.last {
-            checker.0.push(ConfigError::EmptySpan { field });
+    match prompts {
+        PromptSource::Random { prompt_tokens, prefix } => {
+            check_lengths(checker, "prompt_tokens", prompt_tokens, PROMPT_TOKENS_MAX);
+            check_prefix(checker, *prefix, prompt_tokens);
         }
+        // Checked line by line when it was read.
+        PromptSource::DataSet { .. } | PromptSource::Trace { .. } => (),
     }
-    checker.range("output_tokens", *output_tokens, 1.0, f64::from(OUTPUT_TOKENS_MAX));
-    checker.range("prefix.groups", prefix.groups, 1.0, f64::from(GROUPS_MAX));
-    checker.range("prefix.siblings", prefix.siblings, 1.0, f64::from(u32::MAX));
-    if prefix.tokens > prompt_tokens.first {
-        let (prefix, prompt) = (prefix.tokens, prompt_tokens.first);
-        checker.0.push(ConfigError::PrefixTooLong { prefix, prompt });
+    if ids.first > ids.last {
+        checker.0.push(ConfigError::EmptySpan { field: "ids" });
+    }
+    check_lengths(checker, "output_tokens", output_tokens, OUTPUT_TOKENS_MAX);
+    if let Some(session) = session {
+        let prompt_tokens = match prompts {
+            PromptSource::Random { prompt_tokens, .. } => prompt_tokens.max(),
+            PromptSource::DataSet { set, .. } => set.prompt_tokens_max(),
+            PromptSource::Trace { .. } => return checker.0.push(ConfigError::SessionOfTrace),
+        };
+        checker.0.extend(session.check(prompt_tokens, output_tokens.max()));
+    }
+}
+
+fn check_lengths(checker: &mut Checker, field: &'static str, lengths: &Lengths, max: u32) {
+    match lengths.check(field) {
+        Some(error) => checker.0.push(error),
+        None => [lengths.min(), lengths.max()].iter().for_each(|tokens| {
+            checker.range(field, *tokens, 1.0, f64::from(max));
+        }),
+    }
+    checker.0.dedup();
+}
+
+fn check_prefix(checker: &mut Checker, prefix: PrefixConfig, prompt_tokens: &Lengths) {
+    let PrefixConfig { groups, tokens, siblings } = prefix;
+    checker.range("prefix.groups", groups, 1.0, f64::from(GROUPS_MAX));
+    checker.range("prefix.siblings", siblings, 1.0, f64::from(u32::MAX));
+    let prompt = prompt_tokens.min();
+    if tokens > prompt {
+        checker.0.push(ConfigError::PrefixTooLong { prefix: tokens, prompt });
     }
 }
 
@@ -240,9 +327,22 @@ fn check_load(checker: &mut Checker, load: Load) {
                 Stop::Time(duration) => checker.time("duration", duration),
             }
         }
-        Load::Open { rate_per_s, arrivals: _, duration, in_flight_max } => {
+        Load::Open { rate_per_s, arrivals, duration, in_flight_max } => {
             checker.range("rate_per_s", rate_per_s, 0.001, RATE_PER_S_MAX);
+            match arrivals {
+                ArrivalProcess::Gamma { burstiness } => {
+                    checker.range("burstiness", burstiness, BURSTINESS.0, BURSTINESS.1);
+                }
+                ArrivalProcess::Poisson | ArrivalProcess::Constant => (),
+            }
             checker.time("duration", duration);
+            checker.range("in_flight_max", in_flight_max, 1.0, f64::from(IN_FLIGHT_MAX));
+        }
+        Load::FixedSchedule { speed, duration, in_flight_max } => {
+            checker.range("speed", speed, SPEED.0, SPEED.1);
+            if let Some(duration) = duration {
+                checker.time("duration", duration);
+            }
             checker.range("in_flight_max", in_flight_max, 1.0, f64::from(IN_FLIGHT_MAX));
         }
     }

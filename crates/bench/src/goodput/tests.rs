@@ -42,6 +42,7 @@ fn call() -> (Latencies, Call) {
         ended: at(200),
         read_lag: Duration::ZERO,
         result: Ok(3),
+        ids: Vec::new(),
     };
     (Latencies::of(due, &call), call)
 }

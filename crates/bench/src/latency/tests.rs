@@ -37,6 +37,7 @@ fn check(stream: bool, events: &[(u64, Option<u32>)], end_ms: u64, tokens: Optio
         ended: due + Duration::from_millis(end_ms),
         read_lag: Duration::ZERO,
         result: tokens.ok_or_else(|| Failure::new(FailureKind::Timeout, "")),
+        ids: Vec::new(),
     };
     let Latencies { ttft, tpot, e2e, gap_max } = Latencies::of(due, &call);
     let option = |sample: Option<Sample>| sample.map_or("-".to_owned(), shown);

@@ -1,13 +1,16 @@
 //! The open loop against a server that stalls, on a paused clock.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
 use crate::arrivals::Arrivals;
-use crate::config::{Api, ArrivalProcess, BenchConfig, Load, Stop};
+use crate::config::{
+    Api, ArrivalProcess, BenchConfig, Lengths, Load, PromptSource, SessionConfig, Span, Stop, TimeSpan,
+};
 use crate::connection::Pool;
+use crate::input::Trace;
 use crate::lag::LoopLag;
 use crate::pacer::Pacer;
 use crate::percentiles::Percentiles;
@@ -82,7 +85,7 @@ async fn a_generator_that_is_late_counts_its_lateness_as_latency() {
         pool: Arc::new(Pool::new(Memory::new(1 << 16, |_| Answer::json(TWO_TOKENS)))),
         head: crate::target::RequestHead::new(&config.target, false).unwrap(),
         workload: crate::workload::Workload::try_new(&config.target, &config.workload, None).unwrap(),
-        expected: (&config.workload).into(),
+        ignore_eos: true,
         stream: false,
         limits: config.limits,
         lag: Arc::new(LoopLag::new()),
@@ -137,4 +140,104 @@ async fn a_run_that_is_dropped_cuts_its_requests_off() {
     let mut connections = std::mem::take(&mut *connections.lock().unwrap());
     let ended = timeout(Duration::from_mins(1), connections.join_next()).await;
     assert!(ended.expect("the connection ends").is_some());
+}
+
+/// Sessions of three turns with a second of thinking; what each request was asked with, and when.
+async fn run_sessions(load: Load, answer: fn(u64) -> Answer) -> (Report, Vec<(Duration, Vec<u64>)>) {
+    let mut config = BenchConfig { load, ..config(Api::Generate, false) };
+    let second = Duration::from_secs(1);
+    config.workload.session = Some(SessionConfig {
+        turns: Span { first: 3, last: 3 },
+        turn_tokens: Lengths::fixed(4),
+        think_time: TimeSpan { first: second, last: second },
+    });
+    let begin = Instant::now();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&asked);
+    let report = run_in_memory(&config, move |asked| {
+        let ids = asked.body["token_ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap());
+        seen.lock().unwrap().push((begin.elapsed(), ids.collect()));
+        answer(asked.number)
+    });
+    let report = report.await;
+    let asked = std::mem::take(&mut *asked.lock().unwrap());
+    (report, asked)
+}
+
+/// Whole seconds and prompt lengths.
+fn course(asked: &[(Duration, Vec<u64>)]) -> Vec<(u64, usize)> {
+    asked.iter().map(|(at, ids)| (at.as_secs(), ids.len())).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_goes_on_from_what_the_server_answered_after_thinking() {
+    let load = Load::Closed { concurrency: 1, stop: Stop::Requests(5) };
+    let (report, asked) = run_sessions(load, |_| Answer::json(TWO_TOKENS)).await;
+    assert!(report.ok());
+    // Three turns of one session and, at once, two of the next: the number of requests is the limit.
+    assert_eq!(course(&asked), [(0, 4), (1, 10), (2, 16), (2, 4), (3, 10)]);
+    let (first, second) = (&asked[0].1, &asked[1].1);
+    assert_eq!(second[..6], [first.as_slice(), &[5, 6]].concat());
+    assert!(report.e2e_ms.unwrap().max < 5.0, "thinking is not waiting");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_that_arrive_at_a_rate_run_side_by_side_until_the_time_is_over() {
+    let load = Load::Open {
+        rate_per_s: 2.0,
+        arrivals: ArrivalProcess::Constant,
+        duration: Duration::from_millis(1600),
+        in_flight_max: 10,
+    };
+    let (report, asked) = run_sessions(load, |_| Answer::json(TWO_TOKENS)).await;
+    assert!(report.ok());
+    // Sessions at 0, 0.5, 1 and 1.5 s; second turns only of the first two, before 1.6 s.
+    assert_eq!(course(&asked), [(0, 4), (0, 4), (1, 10), (1, 4), (1, 10), (1, 4)]);
+    assert_eq!(report.clock, Clock::IntendedTime);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_turn_ends_its_session() {
+    let load = Load::Closed { concurrency: 1, stop: Stop::Requests(4) };
+    let answer = |number| Answer { status: if number == 1 { 500 } else { 200 }, ..Answer::json(TWO_TOKENS) };
+    let (report, asked) = run_sessions(load, answer).await;
+    assert_eq!((report.requests.succeeded, report.requests.failed), (3, 1));
+    assert_eq!(course(&asked), [(0, 4), (1, 10), (1, 4), (2, 10)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_without_ids_cannot_be_gone_on_from() {
+    let load = Load::Closed { concurrency: 1, stop: Stop::Requests(1) };
+    let text_only = |_| {
+        let body = r#"{"choices":[{"text":"ab","finish_reason":"length"}],"usage":{"completion_tokens":2}}"#;
+        Answer::json(body)
+    };
+    let (report, _) = run_sessions(load, text_only).await;
+    assert_eq!(report.failures["no_token_ids"].count, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fixed_schedule_sends_when_the_trace_did_and_to_its_end() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let row =
+        |at: u32| format!("{{\"timestamp\":{at},\"input_length\":4,\"output_length\":2,\"hash_ids\":[]}}\n");
+    std::fs::write(file.path(), [row(5000), row(9000), row(6000)].concat()).unwrap();
+    let trace = Arc::new(Trace::read(file.path(), None, 8).unwrap());
+    let mut config = config(Api::Generate, false);
+    config.workload.prompts = PromptSource::Trace { trace };
+    let mut sent = async |speed, duration| {
+        config.load = Load::FixedSchedule { speed, duration, in_flight_max: 10 };
+        let begin = Instant::now();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let times = Arc::clone(&seen);
+        let report = run_in_memory(&config, move |_| {
+            times.lock().unwrap().push(begin.elapsed().as_millis() / 100);
+            Answer::json(TWO_TOKENS)
+        });
+        assert_eq!(report.await.clock, Clock::IntendedTime);
+        std::mem::take(&mut *seen.lock().unwrap())
+    };
+    assert_eq!(sent(1.0, None).await, [0, 10, 40]);
+    assert_eq!(sent(2.0, None).await, [0, 5, 20]);
+    assert_eq!(sent(1.0, Some(Duration::from_secs(3))).await, [0, 10]);
 }

@@ -1,16 +1,18 @@
-//! The few fields of a reply that are looked at. Everything else is skipped unread; ids are counted, not kept.
+//! The few fields of a reply that are looked at. Everything else is skipped unread; ids are counted, and kept only
+//! where they are asked for.
 
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// A unary body, or the data of one event.
 #[derive(Deserialize)]
-pub(super) struct Part {
-    #[serde(default)]
-    pub(super) choices: Vec<Choice>,
+#[serde(bound = "I: TokenIds")]
+pub(super) struct Part<I> {
+    #[serde(default = "Vec::new")]
+    pub(super) choices: Vec<Choice<I>>,
     pub(super) usage: Option<Usage>,
     pub(super) error: Option<Box<RawValue>>,
 }
@@ -21,26 +23,55 @@ pub(super) struct Usage {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Choice {
-    pub(super) token_ids: Option<IdCount>,
+#[serde(bound = "I: TokenIds")]
+pub(super) struct Choice<I> {
+    pub(super) token_ids: Option<I>,
     text: Option<HasText>,
     pub(super) finish_reason: Option<String>,
 }
 
-impl Choice {
+impl<I: TokenIds> Choice<I> {
     /// Where ids are sent they decide. Where they are not, an event with text carries output, and so does one that
     /// neither has text nor finishes: its token ended inside a character.
     pub(super) fn carries_output(&self) -> bool {
         match (&self.token_ids, &self.text) {
-            (Some(ids), _) => ids.0 > 0,
+            (Some(ids), _) => ids.count() > 0,
             (None, Some(text)) => text.0 || self.finish_reason.is_none(),
             (None, None) => false,
         }
     }
 }
 
+/// A list of token ids, as far as it is read.
+pub(super) trait TokenIds: DeserializeOwned {
+    /// How many they are.
+    fn count(&self) -> u64;
+    /// The ids themselves, where they were kept.
+    fn known(&self) -> &[u32];
+}
+
+impl TokenIds for Vec<u32> {
+    fn count(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn known(&self) -> &[u32] {
+        self
+    }
+}
+
+impl TokenIds for IdCount {
+    fn count(&self) -> u64 {
+        self.0
+    }
+
+    fn known(&self) -> &[u32] {
+        &[]
+    }
+}
+
 /// The length of a list of token ids.
-pub(super) struct IdCount(pub(super) u64);
+pub(super) struct IdCount(u64);
 
 /// Whether a text is not empty.
 struct HasText(bool);

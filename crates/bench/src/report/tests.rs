@@ -35,14 +35,14 @@ async fn the_json_names_every_number_with_its_unit() {
         target.name
         target.url
         target.api
-        workload.prompt_tokens.first
-        workload.prompt_tokens.last
+        workload.prompts.random.prompt_tokens
+        workload.prompts.random.prefix.groups
+        workload.prompts.random.prefix.tokens
+        workload.prompts.random.prefix.siblings
+        workload.session
         workload.output_tokens
         workload.ids.first
         workload.ids.last
-        workload.prefix.groups
-        workload.prefix.tokens
-        workload.prefix.siblings
         workload.ignore_eos
         workload.stream
         workload.seed

@@ -318,10 +318,10 @@ async fn a_process_that_is_not_there_to_begin_with_ends_the_run() {
 #[tokio::test]
 async fn a_bad_configuration_ends_the_run_before_anything_is_sent() {
     let mut config = config(Api::Generate, false);
-    config.target.url = "https://it.test".to_owned();
+    config.target.url = "ftp://it.test".to_owned();
     let error = run(&config, &silent()).await.unwrap_err();
     let Error::Config(errors) = error else { panic!("{error}") };
-    assert_eq!(errors.to_string(), "url `https://it.test`: must begin with http://");
+    assert_eq!(errors.to_string(), "url `ftp://it.test`: must begin with http:// or https://");
 }
 
 #[tokio::test(start_paused = true)]

@@ -22,6 +22,7 @@ fn record(recorder: &mut Recorder, begin: Instant, [sent, one, two, end]: [u64; 
         ended: at(end),
         read_lag: Duration::ZERO,
         result: if right { Ok(2) } else { Err(Failure::new(FailureKind::Timeout, "")) },
+        ids: Vec::new(),
     };
     recorder.record(at(sent), &Latencies::of(at(sent), &call), &call);
 }

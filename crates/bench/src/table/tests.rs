@@ -3,10 +3,10 @@ use std::time::Duration;
 use expect_test::{Expect, expect};
 
 use crate::compare::{Comparison, MinMax, TargetSummary};
-use crate::config::{Api, ArrivalProcess, Load, PrefixConfig, Span};
+use crate::config::{Api, ArrivalProcess, Load, PrefixConfig};
 use crate::percentiles::{LowerBounds, Percentiles};
 use crate::report::{Clock, Failures, GeneratorUse, ProcessUse, Report};
-use crate::testing::{Answer, TWO_TOKENS, config, run_in_memory};
+use crate::testing::{Answer, TWO_TOKENS, config, random, run_in_memory};
 
 /// A report whose every number is known.
 async fn report() -> Report {
@@ -70,8 +70,7 @@ async fn an_open_loop_with_trouble_reads_like_this() {
     let mut report = report().await;
     report.workload.stream = true;
     report.workload.ignore_eos = false;
-    report.workload.prompt_tokens = Span { first: 128, last: 512 };
-    report.workload.prefix = PrefixConfig { groups: 8, tokens: 64, siblings: 16 };
+    report.workload.prompts = random("128-512", PrefixConfig { groups: 8, tokens: 64, siblings: 16 });
     report.load = Load::Open {
         rate_per_s: 1500.0,
         arrivals: ArrivalProcess::Poisson,

@@ -18,13 +18,15 @@ fn a_url_gives_host_port_and_the_path_of_the_route() {
     check("http://192.0.2.1:8000", "192.0.2.1 8000 /v1/completions");
     check("http://host/", "host 80 /v1/completions");
     check("http://host/a/b/", "host 80 /a/b/v1/completions");
+    check("https://host", "host 443 /v1/completions");
+    check("https://host:8443/a", "host 8443 /a/v1/completions");
     check("http://[2001:db8::1]:9", "2001:db8::1 9 /v1/completions");
 }
 
 #[test]
 fn a_url_this_client_cannot_use_is_refused_with_the_reason() {
-    check("https://host", "url `https://host`: must begin with http://");
-    check("host:80", "url `host:80`: must begin with http://");
+    check("ftp://host", "url `ftp://host`: must begin with http:// or https://");
+    check("host:80", "url `host:80`: must begin with http:// or https://");
     check("http://a@b", "url `http://a@b`: user names are not supported");
     check("http://host/?x=1", "url `http://host/?x=1`: a query is not supported");
     check("http://ho st", "url `http://ho st`: not a URL");

@@ -3,8 +3,8 @@ use std::time::Duration;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use crate::config::{Api, ApiKey, ArrivalProcess, BenchConfig, Load, Span, Stop};
-use crate::testing;
+use crate::config::{Api, ApiKey, ArrivalProcess, BenchConfig, Lengths, Load, PrefixConfig, Span, Stop};
+use crate::testing::{self, random};
 
 #[track_caller]
 fn check(change: impl FnOnce(&mut BenchConfig), expect: &Expect) {
@@ -31,15 +31,15 @@ fn every_mistake_is_reported_at_once() {
             config.target.url = "ftp://x".to_owned();
             config.target.api_key = Some(ApiKey::new("a\nb".to_owned()));
             config.target.pids = vec![1; 65];
-            config.workload.output_tokens = 0;
-            config.workload.prefix.tokens = 5;
-            config.workload.prefix.groups = 0;
+            config.target.headers = vec!["Content-Length: 5".parse().unwrap(), "X: y".parse().unwrap()];
+            config.workload.output_tokens = Lengths::fixed(0);
+            config.workload.prompts = random("4", PrefixConfig { groups: 0, tokens: 5, siblings: 1 });
             config.workload.ids = Span { first: 2, last: 1 };
             config.load = Load::Closed { concurrency: 0, stop: Stop::Requests(0) };
             config.limits.request_timeout = Duration::ZERO;
         },
         &expect![
-            "url `ftp://x`: must begin with http://; the API key holds characters that a header cannot carry; pids is 65, must be 0 to 64; ids ends before it begins; output_tokens is 0, must be 1 to 1000000; prefix.groups is 0, must be 1 to 1000000; prefix of 5 tokens does not fit in a prompt of 4; concurrency is 0, must be 1 to 65535; requests is 0, must be 1 to 1099511627776; request_timeout is 0, must be 0.001 to 86400"
+            "url `ftp://x`: must begin with http:// or https://; the API key holds characters that a header cannot carry; header `content-length` is decided by the generator; pids is 65, must be 0 to 64; prefix.groups is 0, must be 1 to 1000000; prefix of 5 tokens does not fit in a prompt of 4; ids ends before it begins; output_tokens is 0, must be 1 to 1000000; concurrency is 0, must be 1 to 65535; requests is 0, must be 1 to 1099511627776; request_timeout is 0, must be 0.001 to 86400"
         ],
     );
 }
@@ -58,6 +58,40 @@ fn a_rate_that_is_no_number_is_refused() {
         &expect!["rate_per_s is inf, must be 0.001 to 1000000"],
     );
     check(|config| config.load = open(10.0), &expect![""]);
+}
+
+#[test]
+fn lengths_and_bursts_beyond_all_reason_are_refused() {
+    let output = |text: &'static str| {
+        move |config: &mut BenchConfig| config.workload.output_tokens = text.parse().unwrap()
+    };
+    check(output("normal:100,40"), &expect![""]);
+    check(output("lognormal:900000,1e9"), &expect!["output_tokens is 2597145086, must be 1 to 1000000"]);
+    check(
+        output("normal:0.5,1"),
+        &expect![
+            "output_tokens has mean 0.5 and standard deviation 1, must be finite, 1 or more and 0 or more"
+        ],
+    );
+    check(output("0-5"), &expect!["output_tokens is 0, must be 1 to 1000000"]);
+    let prompts = |text| random(text, PrefixConfig { groups: 1, tokens: 50, siblings: 1 });
+    check(
+        |config| config.workload.prompts = prompts("normal:100,40"),
+        &expect!["prefix of 50 tokens does not fit in a prompt of 1"],
+    );
+    let open = |burstiness| Load::Open {
+        rate_per_s: 1.0,
+        arrivals: ArrivalProcess::Gamma { burstiness },
+        duration: Duration::from_secs(1),
+        in_flight_max: 1,
+    };
+    check(|config| config.load = open(0.5), &expect![""]);
+    check(|config| config.load = open(0.0), &expect!["burstiness is 0, must be 0.01 to 1000"]);
+    let schedule = Load::FixedSchedule { speed: f64::NAN, duration: None, in_flight_max: 1 };
+    check(
+        |config| config.load = schedule,
+        &expect!["speed is NaN, must be 0.001 to 1000; a fixed schedule needs prompts of a trace"],
+    );
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use clap::FromArgMatches as _;
-use tito_bench::ReportConfig;
+use tito_bench::{ArrivalProcess, Header, Load, PromptSource, ReportConfig, Stop, Trust};
 
 use super::*;
 
@@ -66,6 +66,8 @@ fn mistakes_are_named() {
            `ttft:500ms itl:50ms tpot:30ms e2e:2s`, each at most once",
         ],
     );
+    check(&["http://h:1", "--header", "secret"], &["--header: `…` is not a header NAME: VALUE"]);
+    check(&["http://h:1", "--dataset", "/nonexistent"], &["/nonexistent: cannot be read"]);
 }
 
 #[test]
@@ -76,4 +78,82 @@ fn defaults_are_those_of_the_library() {
     let ReportConfig { slo, interval, lag_max, late_allowed } = bench.config.report;
     assert!(slo.is_empty() && !late_allowed);
     assert_eq!((interval, lag_max), (defaults::INTERVAL, defaults::LAG_MAX));
+}
+
+#[test]
+fn headers_and_certificates_may_be_those_of_one_target() {
+    let bench = parse(&[
+        "a=https://h:1",
+        "b=https://h:2",
+        "-H",
+        "X-All: 1",
+        "--header",
+        "b=X-One: x=y: z",
+        "--cacert",
+        "b=/ca.pem",
+    ])
+    .expect("sound");
+    let header = |text: &str| text.parse::<Header>().expect("a header");
+    assert_eq!(bench.config.target.headers, [header("x-all: 1")]);
+    assert_eq!(bench.others[0].headers, [header("X-All:1"), header("X-One: x=y: z")]);
+    assert!(!format!("{bench:?}").contains("x=y"), "a value may be a secret");
+    assert_eq!(bench.config.target.trust, Trust::PublicRoots);
+    assert_eq!(bench.others[0].trust, Trust::File("/ca.pem".into()));
+    let insecure = parse(&["https://h:1", "--insecure"]).expect("sound");
+    assert_eq!(insecure.config.target.trust, Trust::Anyone);
+}
+
+/// A file that is gone with the value.
+fn file(text: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    file
+}
+
+#[test]
+fn what_is_sent_decides_when_it_is_sent() {
+    let set = file("{\"token_ids\":[1]}\n{\"token_ids\":[2]}\n");
+    let row = "{\"timestamp\":0,\"input_length\":1,\"output_length\":1,\"hash_ids\":[]}\n";
+    let trace = file(&row.repeat(3));
+    let (set, trace) = (set.path().to_str().unwrap(), trace.path().to_str().unwrap());
+    let load = |flags: &[&str]| {
+        let bench = parse(&[&["http://h:1"], flags].concat()).expect("sound");
+        (bench.config.load, bench.config.workload.prompts)
+    };
+    let closed = |concurrency, requests| Load::Closed { concurrency, stop: Stop::Requests(requests) };
+    assert_eq!(load(&[]).0, closed(64, 10_000));
+    assert_eq!(load(&["--num-prompts", "7", "--max-concurrency", "2"]).0, closed(2, 7));
+    assert_eq!(load(&["--dataset", set]).0, closed(64, 2));
+    assert_eq!(load(&["--dataset", set, "--requests", "9"]).0, closed(64, 9));
+    assert_eq!(load(&["--trace", trace, "--concurrency", "5"]).0, closed(5, 3));
+    let in_flight_max = defaults::IN_FLIGHT_MAX;
+    assert_eq!(
+        load(&["--trace", trace, "--trace-speed", "2"]).0,
+        Load::FixedSchedule { speed: 2.0, duration: None, in_flight_max }
+    );
+    let (_, PromptSource::Trace { trace }) = load(&["--trace", trace, "--requests", "2"]) else { panic!() };
+    assert_eq!(trace.requests(), 2);
+    let arrivals = ArrivalProcess::Gamma { burstiness: 0.5 };
+    let duration = defaults::DURATION;
+    assert_eq!(
+        load(&["--request-rate", "3", "--burstiness", "0.5", "--dataset", set]).0,
+        Load::Open { rate_per_s: 3.0, arrivals, duration, in_flight_max }
+    );
+}
+
+#[test]
+fn options_that_contradict_each_other_are_refused() {
+    for flags in [
+        &["--dataset", "x", "--trace", "y"][..],
+        &["--dataset", "x", "--prompt-tokens", "5"],
+        &["--trace", "x", "--prefix-tokens", "5"],
+        &["--trace-speed", "2"],
+        &["--trace", "x", "--trace-speed", "2", "--rate", "1"],
+        &["--burstiness", "2"],
+        &["--rate", "1", "--burstiness", "2", "--arrivals", "constant"],
+        &["--insecure", "--cacert", "x"],
+    ] {
+        let error = parse(&[&["https://h:1"], flags].concat()).expect_err("contradicts").to_string();
+        assert!(error.starts_with("error: the "), "{flags:?}: {error}");
+    }
 }
