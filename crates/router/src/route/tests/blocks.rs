@@ -189,3 +189,18 @@ async fn a_silent_request_is_past_its_prefill_once_its_last_block_is_seen() {
     let _next = bench.route.generate(asked(&[99])).await.expect("accepted");
     assert_eq!((load().prefill_tokens, load().decode_tokens), (1, 14));
 }
+
+#[tokio::test]
+async fn siblings_are_known_by_the_finest_block_size_among_the_targets() {
+    let bench = Bench::new(&[hanging(), hanging()]);
+    let (fine, coarse): (Vec<u32>, Vec<u32>) = ((100..116).collect(), (200..216).collect());
+    store(&bench, &bench.target(0, 0), &fine, Vec::new(), None);
+    let hashes = vec![EngineHash(1), EngineHash(2)];
+    let coarse = StoredBlocks { block_tokens: 2 * BLOCK, hashes, ..stored(&coarse) };
+    bench.target(1, 0).apply(&bench.blocks, KvNews::Events(vec![KvEvent::Stored(coarse)]));
+    let prompt: Vec<u32> = (1..=14).collect();
+    let _running = bench.route.generate(asked(&prompt)).await.expect("accepted");
+    let candidates = bench.route.explain(&asked(&prompt)).candidates;
+    let predicted = candidates.iter().map(|candidate| candidate.predicted_tokens).max();
+    assert_eq!(predicted, Some(12), "three blocks of four tokens, not one of eight");
+}
