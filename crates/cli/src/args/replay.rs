@@ -88,10 +88,10 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = units::duration, help_heading = "Each worker")]
     event_jitter: Duration,
     /// Probability that the events of a step are lost for good
-    #[arg(long, value_name = "P", default_value = "0", value_parser = probability, help_heading = "Each worker")]
+    #[arg(long, value_name = "P", default_value = "0", value_parser = probability, hide_short_help = true, help_heading = "Each worker")]
     event_loss: f64,
     /// Workers, the first ones, whose index is partial from the start
-    #[arg(long, value_name = "N", default_value = "0", help_heading = "Each worker")]
+    #[arg(long, value_name = "N", default_value = "0", hide_short_help = true, help_heading = "Each worker")]
     partial_workers: u32,
 
     /// Draw the results into a file that ends in .svg or .html
