@@ -55,7 +55,9 @@ impl<'a> Session<'a> {
     pub(crate) fn advance(&mut self, answered: &[u32]) -> Option<Duration> {
         self.turns_left = self.turns_left.checked_sub(1)?;
         let turn_tokens = self.config.turn_tokens.draw(&mut self.shape);
-        answered.iter().for_each(|id| self.push(*id));
+        for id in answered {
+            self.push(*id);
+        }
         for _ in 0..turn_tokens {
             let id = self.workload.draw_id(&mut self.ids);
             self.push(id);

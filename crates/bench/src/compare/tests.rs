@@ -127,8 +127,8 @@ async fn runs_over_a_data_set_begin_at_different_lines_and_repetition_is_warned_
     });
     let server = server.await;
     let file = tempfile::NamedTempFile::new().unwrap();
-    let rows: String = (0..9).map(|id| format!("{{\"token_ids\":[{id}]}}\n")).collect();
-    std::fs::write(file.path(), rows).unwrap();
+    let rows: Vec<_> = (0..9).map(|id| format!("{{\"token_ids\":[{id}]}}\n")).collect();
+    std::fs::write(file.path(), rows.concat()).unwrap();
     let set = Arc::new(DataSet::read(file.path()).unwrap());
 
     let mut config = config(Api::Generate, false);
@@ -137,7 +137,7 @@ async fn runs_over_a_data_set_begin_at_different_lines_and_repetition_is_warned_
     let other = Target { name: "other".to_owned(), ..config.target.clone() };
     let mut sent = async |requests| {
         config.load = Load::Closed { concurrency: 1, stop: Stop::Requests(requests) };
-        let comparison = compare(&config, &[other.clone()], 2, &progress()).await.unwrap();
+        let comparison = compare(&config, std::slice::from_ref(&other), 2, &progress()).await.unwrap();
         let ids: Vec<_> = std::iter::from_fn(|| asked.try_recv().ok()).flatten().collect();
         (ids, comparison.warnings)
     };
