@@ -1,12 +1,10 @@
 use std::time::Duration;
 
 use nix::sys::signal::{Signal as Sent, raise};
-use tokio::time::timeout;
+use tito_test_support::wait::within;
 
 use super::*;
 use crate::{ShutdownConfig, Stage, reload};
-
-const SOON: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn signals_become_triggers() {
@@ -16,13 +14,13 @@ async fn signals_become_triggers() {
     let (reload_trigger, mut reload) = reload();
     let checks = async {
         raise(Sent::SIGHUP).unwrap();
-        timeout(SOON, reload.requested()).await.expect("SIGHUP asks for a reload");
+        within("SIGHUP asks for a reload", reload.requested()).await;
         assert_eq!(shutdown.stage(), Stage::Serving);
         for (sent, stage) in
             [(Sent::SIGTERM, Stage::Unready), (Sent::SIGINT, Stage::Draining), (Sent::SIGTERM, Stage::Forced)]
         {
             raise(sent).unwrap();
-            timeout(SOON, shutdown.reached(stage)).await.expect("each signal moves one stage");
+            within("each signal moves one stage", shutdown.reached(stage)).await;
             assert_eq!(shutdown.stage(), stage);
         }
     };

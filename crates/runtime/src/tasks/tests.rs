@@ -2,13 +2,11 @@ use std::future;
 use std::time::Duration;
 
 use anyhow::bail;
+use tito_test_support::wait::within;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
 
 use super::*;
 use crate::{Shutdown, ShutdownConfig, Stage, registry};
-
-const SOON: Duration = Duration::from_secs(60);
 
 struct Case {
     tasks: Tasks,
@@ -35,7 +33,7 @@ fn boom() -> anyhow::Result<()> {
 async fn a_task_that_must_not_fail_starts_the_shutdown() {
     let Case { tasks, shutdown } = case();
     tasks.spawn("vital", OnError::Stop, async { bail!("gone") });
-    timeout(SOON, shutdown.reached(Stage::Unready)).await.expect("shutdown begins");
+    within("shutdown begins", shutdown.reached(Stage::Unready)).await;
     assert!(tasks.failed());
     assert_eq!(tasks.metrics.failures.get(), 1);
     tasks.stop().await;
@@ -45,7 +43,7 @@ async fn a_task_that_must_not_fail_starts_the_shutdown() {
 async fn a_panic_counts_as_a_failure_and_is_never_silent() {
     let Case { tasks, shutdown } = case();
     tasks.spawn("vital", OnError::Stop, async { boom() });
-    timeout(SOON, shutdown.reached(Stage::Unready)).await.expect("shutdown begins");
+    within("shutdown begins", shutdown.reached(Stage::Unready)).await;
     assert_eq!(tasks.metrics.panics.get(), 1);
     let owned = tasks.spawn_owned("owned", async { boom() }).await;
     assert!(owned.expect_err("a panic").is_panic());
@@ -80,9 +78,9 @@ async fn stopping_drops_long_lived_tasks_and_waits_for_owned_ones() {
     let stopping = tasks.stop();
     tokio::pin!(stopping);
     assert!(futures_util::poll!(&mut stopping).is_pending());
-    timeout(SOON, dropped).await.expect("the endless task is dropped").expect_err("nothing is ever sent");
+    within("the endless task is dropped", dropped).await.expect_err("nothing is ever sent");
     finish.send(()).unwrap();
-    timeout(SOON, stopping).await.expect("all tasks end");
+    within("all tasks end", stopping).await;
     assert!(owned.await.unwrap());
     assert!(!tasks.failed());
 }
