@@ -8,4 +8,3 @@ mod mock;
 
 pub use cluster::{Cluster, ClusterError, connector};
 pub use mock::RunningMock;
-pub use tito_test_support::wait::wait_until;
