@@ -1,11 +1,11 @@
 use std::collections::BTreeSet;
 
 use tito_mock::{Exit, Fault, FaultSpec, KvEventsConfig, RequestState};
+use tito_test_support::wait::wait_until;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::*;
-use crate::wait_until;
 
 const ENGINES: usize = 200;
 /// Requests that run at a time, per engine.
