@@ -73,11 +73,9 @@ fn hostile_nesting_and_size_are_refused_not_followed() {
     );
     check(&[("unknown", &list)], "ok");
     check(&[("sampling_params.unknown", &list)], "ok");
-    let object = nest("{\"a\":", "}", 200_000);
-    for object in [object, nest("{\"a\":", "}", 17)] {
-        let expected = "Invalid kv_transfer_params: must nest at most 16 levels deep";
-        check(&[("kv_transfer_params", &object)], expected);
-    }
+    let deeper = "Invalid kv_transfer_params: must nest at most 16 levels deep";
+    check(&[("kv_transfer_params", &nest("{\"a\":", "}", 200_000))], deeper);
+    check(&[("kv_transfer_params", &nest("{\"a\":", "}", 17))], deeper);
     check(&[("kv_transfer_params", &nest("{\"a\":", "}", 16))], "ok");
     check(
         &[("sampling_params.structured_outputs.json", &nest("{\"a\":", "}", 65))],

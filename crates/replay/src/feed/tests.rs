@@ -27,7 +27,7 @@ fn jitter_adds_up_to_its_bound_and_keeps_the_order() {
     let (arrivals, _) = send(path(5, 20, 0.0), 500);
     let times: Vec<Duration> = arrivals.into_iter().flatten().collect();
     assert!(times.is_sorted());
-    let late = |(at, time): (usize, &Duration)| *time - Duration::from_millis(at as u64 + 5);
+    let late = |(at, time): (usize, &Duration)| time.saturating_sub(Duration::from_millis(at as u64 + 5));
     let lateness: Vec<Duration> = times.iter().enumerate().map(late).collect();
     assert!(lateness.iter().all(|late| *late <= Duration::from_millis(20)));
     assert!(lateness.iter().any(|late| *late > Duration::from_millis(15)));

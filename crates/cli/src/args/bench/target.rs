@@ -10,7 +10,7 @@ use tito_bench::{Api, ApiKey, Header, Target, Trust};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Target (NAME= for that one only)")]
 pub(super) struct TargetArgs {
-    /// Server to measure, http[s]://HOST:PORT; several are compared in interleaved rounds
+    /// Server to measure, by http:// or https://; several are compared in interleaved rounds
     #[arg(value_name = "[NAME=]URL", required = true)]
     url: Vec<String>,
     /// Route to drive: generate or completions
