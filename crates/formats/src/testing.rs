@@ -128,3 +128,10 @@ pub(crate) fn prompt(token_ids: &[TokenId], logprobs: Vec<TokenLogprob>) -> Box<
     let prompt_tokens = token_ids.len() as u32;
     Box::new(PromptOutput { prompt_tokens, token_ids: token_ids.to_vec(), logprobs })
 }
+
+/// The rows of a table: each on a line, its cells apart by ` | `.
+pub(crate) fn rows<const N: usize>(table: &str) -> Vec<[&str; N]> {
+    let lines = table.lines().map(str::trim).filter(|line| !line.is_empty());
+    let cells = lines.map(|line| line.split(" |").map(str::trim).collect::<Vec<_>>());
+    cells.map(|row| row.try_into().unwrap_or_else(|row| panic!("not {N} cells: {row:?}"))).collect()
+}

@@ -3,9 +3,7 @@ use serde_json::{Value, json};
 use tito_types::{Delta, FinishReason, RawJson, StopCause};
 
 use super::*;
-use crate::testing::{
-    bind, catalog, context, end, events, fold, logprob, outcome, prompt, stream, text, tokens,
-};
+use crate::testing::{bind, end, events, fold, logprob, outcome, prompt, rows, stream, text, tokens};
 use crate::{Exchange, Segments, Usage};
 
 fn bound(rest: &str) -> Bound {
@@ -14,6 +12,12 @@ fn bound(rest: &str) -> Bound {
 
 fn exchange(rest: &str) -> Box<dyn Exchange> {
     bound(rest).exchange
+}
+
+#[track_caller]
+fn check_bind(members: &str, expected: &str) {
+    let shown: String = members.chars().take(80).collect();
+    assert_eq!(outcome(&bind(&OpenAiCompletions, &format!("{{{members}}}"))), expected, "{shown}");
 }
 
 const ONE: &str = ",\"prompt\":[1,2,3]";
@@ -113,60 +117,48 @@ fn choices_of_several_prompts_are_numbered_through() {
     let mut bound = bound(",\"prompt\":[[1,2],[3]],\"n\":2,\"return_token_ids\":true,\"prompt_logprobs\":0");
     let prompts: Vec<_> = bound.requests.iter().map(|request| (request.prompt.to_vec(), request.n)).collect();
     assert_eq!(prompts, [(vec![1, 2], 2), (vec![3], 2)]);
-    let rows = |ids: &[u32]| ids.iter().map(|id| logprob(*id, -1.0, 1, &[])).collect();
+    let of_prompt = |ids: &[u32]| prompt(ids, ids.iter().map(|id| logprob(*id, -1.0, 1, &[])).collect());
     let mut deltas: Vec<_> =
         (0..4).map(|at| Delta { token_ids: vec![at], text: at.to_string(), ..end(at, 1) }).collect();
-    deltas[0].prompt = Some(prompt(&[1, 2], rows(&[1, 2])));
-    deltas[2].prompt = Some(prompt(&[3], rows(&[3])));
+    deltas[0].prompt = Some(of_prompt(&[1, 2]));
+    deltas[2].prompt = Some(of_prompt(&[3]));
     deltas[0].finish.as_mut().unwrap().cached_tokens = Some(1);
     deltas.swap(0, 3);
     let reply: Value = serde_json::from_str(&fold(&mut *bound.exchange, deltas).unwrap()).unwrap();
-    let choices: Vec<_> = reply["choices"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|choice| {
-            json!([choice["index"], choice["text"], choice["prompt_token_ids"], choice["prompt_logprobs"]])
-        })
-        .collect();
     let row = json!({ "2": { "logprob": -1.0, "rank": 1, "decoded_token": "token_id:2" } });
-    assert_eq!(
-        choices,
-        [
-            json!([0, "0", [1, 2], [null, row]]),
-            json!([1, "1", [1, 2], [null, row]]),
-            json!([2, "2", [3], [null]]),
-            json!([3, "3", [3], [null]]),
-        ]
-    );
+    let [first, second] = [json!([[1, 2], [null, row]]), json!([[3], [null]])];
+    for (at, said) in [&first, &first, &second, &second].into_iter().enumerate() {
+        let choice = &reply["choices"][at];
+        assert_eq!((&choice["index"], &choice["text"]), (&json!(at), &json!(at.to_string())));
+        assert_eq!(json!([choice["prompt_token_ids"], choice["prompt_logprobs"]]), *said, "choice {at}");
+    }
+    assert_eq!(reply["choices"].as_array().unwrap().len(), 4);
     let usage = Usage { prompt_tokens: 3, cached_tokens: Some(1), completion_tokens: 4 };
     assert_eq!(bound.exchange.usage(), usage);
 }
 
 #[test]
 fn a_prompt_is_a_list_of_ids_or_of_such_lists() {
+    for [prompt, expected] in rows(
+        r#"
+        [1] | ok
+        [[1]] | ok
+        [ [1], [2,3] ] | ok
+        [] | Invalid prompt: must hold at least one token id
+        [[1],[]] | Invalid prompt[1]: must hold at least one token id
+        "hi" | NotExpressible prompt: text prompts are not served yet; send token ids
+        ["hi"] | NotExpressible prompt: text prompts are not served yet; send token ids
+        null | Invalid prompt: is required
+        {} | Invalid prompt: must be a list, got an object
+        [1,-1] | Invalid prompt[1]: must be a token id: a whole number from 0 to 4294967295, got -1
+        [[1],[2,1.0]] | Invalid prompt[1][1]: must be a token id: a whole number from 0 to 4294967295, got 1.0
+        [[1],2] | Invalid prompt[1]: must be a list, got 2
+        "#,
+    ) {
+        check_bind(&format!("\"prompt\":{prompt}"), expected);
+    }
     let list = |count: usize, item: &str| format!("[{}]", vec![item; count].join(","));
     for (prompt, n, expected) in [
-        ("[1]".to_owned(), 1, "ok"),
-        ("[[1]]".to_owned(), 1, "ok"),
-        ("[ [1], [2,3] ]".to_owned(), 1, "ok"),
-        ("[]".to_owned(), 1, "Invalid prompt: must hold at least one token id"),
-        ("[[1],[]]".to_owned(), 1, "Invalid prompt[1]: must hold at least one token id"),
-        ("\"hi\"".to_owned(), 1, "NotExpressible prompt: text prompts are not served yet; send token ids"),
-        ("[\"hi\"]".to_owned(), 1, "NotExpressible prompt: text prompts are not served yet; send token ids"),
-        ("null".to_owned(), 1, "Invalid prompt: is required"),
-        ("{}".to_owned(), 1, "Invalid prompt: must be a list, got an object"),
-        (
-            "[1,-1]".to_owned(),
-            1,
-            "Invalid prompt[1]: must be a token id: a whole number from 0 to 4294967295, got -1",
-        ),
-        (
-            "[[1],[2,1.0]]".to_owned(),
-            1,
-            "Invalid prompt[1][1]: must be a token id: a whole number from 0 to 4294967295, got 1.0",
-        ),
-        ("[[1],2]".to_owned(), 1, "Invalid prompt[1]: must be a list, got 2"),
         (list(1024, "[1]"), 4, "ok"),
         (list(1024, "[1]"), 5, "Invalid n: must be at most 4096 over all prompts, got 5 for each of 1024"),
         (list(1025, "[1]"), 1, "Invalid prompt: must hold at most 1024 prompts, got 1025"),
@@ -176,9 +168,7 @@ fn a_prompt_is_a_list_of_ids_or_of_such_lists() {
             "ContextLength prompt[1]: this model's maximum context length is 100 tokens; the prompt has 100",
         ),
     ] {
-        let body = format!("{{\"prompt\":{prompt},\"n\":{n}}}");
-        let short: String = body.chars().take(80).collect();
-        assert_eq!(outcome(&bind(&OpenAiCompletions, &body)), expected, "{short}");
+        check_bind(&format!("\"prompt\":{prompt},\"n\":{n}"), expected);
     }
 }
 
@@ -186,98 +176,70 @@ fn a_prompt_is_a_list_of_ids_or_of_such_lists() {
 fn a_response_format_becomes_a_grammar() {
     use tito_types::StructuredOutput::{JsonObject, JsonSchema, StructuralTag};
     let tag = r#"{"type":"structural_tag","structures":[{"begin":"<a>","schema":{},"end":"</a>"}],"triggers":["<"]}"#;
+    let schema = r#"{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":{"b":1, "a":2}}}"#;
     for (format, expected) in [
         (r#"{"type":"text"}"#, None),
         (r#"{"type":"json_object"}"#, Some(JsonObject)),
-        (
-            r#"{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":{"b":1, "a":2}}}"#,
-            Some(JsonSchema(r#"{"b":1, "a":2}"#.to_owned())),
-        ),
+        (schema, Some(JsonSchema(r#"{"b":1, "a":2}"#.to_owned()))),
         (tag, Some(StructuralTag(tag.to_owned()))),
     ] {
         let bound = bound(&format!("{ONE},\"response_format\":{format}"));
         assert_eq!(bound.requests[0].sampling.structured, expected, "{format}");
     }
-    for (format, expected) in [
-        ("{}", "Invalid response_format.type: is required"),
-        (
-            r#"{"type":"yaml"}"#,
-            "Invalid response_format.type: must be text, json_object, json_schema or structural_tag",
-        ),
-        (r#"{"type":"json_schema"}"#, "Invalid response_format.json_schema: is required"),
-        (
-            r#"{"type":"json_schema","json_schema":{}}"#,
-            "Invalid response_format.json_schema.schema: is required",
-        ),
-        (
-            r#"{"type":"structural_tag"}"#,
-            "Invalid response_format: must hold structures, each with begin, schema and end, and triggers, a list of strings",
-        ),
-        (
-            r#"{"type":"structural_tag","format":{}}"#,
-            "NotExpressible response_format.format: is not supported: only structural tags made of structures and triggers are possible",
-        ),
-        (
-            r#"{"type":"json_object"},"structured_outputs":{"json_object":true}"#,
-            "Invalid response_format: cannot be combined with structured_outputs",
-        ),
-    ] {
-        let body = format!("{{\"prompt\":[1],\"response_format\":{format}}}");
-        assert_eq!(outcome(&bind(&OpenAiCompletions, &body)), expected, "{format}");
+    for [format, expected] in rows(
+        r#"
+        {} | Invalid response_format.type: is required
+        {"type":"yaml"} | Invalid response_format.type: must be text, json_object, json_schema or structural_tag
+        {"type":"json_schema"} | Invalid response_format.json_schema: is required
+        {"type":"json_schema","json_schema":{}} | Invalid response_format.json_schema.schema: is required
+        {"type":"structural_tag"} | Invalid response_format: must hold structures, each with begin, schema and end, and triggers, a list of strings
+        {"type":"structural_tag","format":{}} | NotExpressible response_format.format: is not supported: only structural tags made of structures and triggers are possible
+        {"type":"json_object"},"structured_outputs":{"json_object":true} | Invalid response_format: cannot be combined with structured_outputs
+        "#,
+    ) {
+        check_bind(&format!("\"prompt\":[1],\"response_format\":{format}"), expected);
     }
 }
 
 #[test]
 fn best_of_must_equal_n() {
-    for (best_of, expected) in [
-        ("2", "ok"),
-        ("null", "ok"),
-        ("3", "NotExpressible best_of: is not supported: it must equal n, 2; got 3"),
-        ("0", "Invalid best_of: must be a whole number from 1 to 4294967295, got 0"),
-    ] {
-        let body = format!("{{\"prompt\":[1],\"n\":2,\"best_of\":{best_of}}}");
-        assert_eq!(outcome(&bind(&OpenAiCompletions, &body)), expected, "{best_of}");
-    }
-}
-
-#[test]
-fn the_session_header_beats_the_body() {
-    let catalog = catalog();
-    let body = br#"{"prompt":[1],"session_id":"body"}"#;
-    for (header, expected) in [(None, "body"), (Some("header"), "header")] {
-        let context = BindContext { session: header, ..context(&catalog) };
-        let bound = OpenAiCompletions.bind(body, &context).unwrap();
-        assert_eq!(bound.requests[0].session.as_deref(), Some(expected));
+    for [best_of, expected] in rows(
+        r"
+        2 | ok
+        null | ok
+        3 | NotExpressible best_of: is not supported: it must equal n, 2; got 3
+        0 | Invalid best_of: must be a whole number from 1 to 4294967295, got 0
+        ",
+    ) {
+        check_bind(&format!("\"prompt\":[1],\"n\":2,\"best_of\":{best_of}"), expected);
     }
 }
 
 #[test]
 fn a_session_is_called_the_same_in_a_header_and_a_body() {
-    const REFUSED: &str = "Invalid session_id: must be 1 to 256 visible ASCII characters";
-    for (session, expected) in [
-        (String::new(), REFUSED),
-        ("s".to_owned(), "ok"),
-        ("~!".to_owned(), "ok"),
-        ("s".repeat(256), "ok"),
-        ("s".repeat(257), REFUSED),
-        ("a b".to_owned(), REFUSED),
-        ("\u{e9}".to_owned(), REFUSED),
-        ("a\u{7f}".to_owned(), REFUSED),
+    let [fits, long] = [256, 257].map(|chars| "s".repeat(chars));
+    for (session, valid) in [
+        ("s", true),
+        ("~!", true),
+        (fits.as_str(), true),
+        ("", false),
+        (&long, false),
+        ("a b", false),
+        ("\u{e9}", false),
+        ("a\u{7f}", false),
     ] {
-        let body = serde_json::json!({"prompt": [1], "session_id": session}).to_string();
-        assert_eq!(outcome(&bind(&OpenAiCompletions, &body)), expected, "{session:?}");
-        assert_eq!(crate::parse_session(session.as_bytes()).is_some(), expected == "ok", "{session:?}");
+        let refused = "Invalid session_id: must be 1 to 256 visible ASCII characters";
+        let member = format!("\"session_id\":{}", json!(session));
+        check_bind(&format!("\"prompt\":[1],{member}"), if valid { "ok" } else { refused });
+        assert_eq!(crate::parse_session(session.as_bytes()).is_some(), valid, "{session:?}");
     }
 }
 
 #[test]
 fn logprob_ids_need_a_count_beside_them() {
-    for (rest, expected) in [
-        (r#""logprob_token_ids":[5]"#, "Invalid logprob_token_ids: needs logprobs beside it"),
-        (r#""logprob_token_ids":[5,6],"logprobs":1"#, "ok"),
-    ] {
-        assert_eq!(outcome(&bind(&OpenAiCompletions, &format!("{{\"prompt\":[1],{rest}}}"))), expected);
-    }
+    let alone = r#""prompt":[1],"logprob_token_ids":[5]"#;
+    check_bind(alone, "Invalid logprob_token_ids: needs logprobs beside it");
+    check_bind(r#""prompt":[1],"logprob_token_ids":[5,6],"logprobs":1"#, "ok");
 }
 
 #[test]
@@ -294,10 +256,9 @@ fn a_stop_string_is_the_stop_reason() {
     let finish = last.finish.as_mut().unwrap();
     finish.reason = FinishReason::Stop;
     finish.stop = Some(StopCause::Text("END".to_owned()));
-    let reply = fold(&mut *exchange(ONE), vec![last.clone()]).unwrap();
-    assert!(reply.contains(r#""finish_reason":"stop","stop_reason":"END""#), "{reply}");
-    let frames = stream(&mut *exchange(ONE), vec![last]).unwrap();
-    assert!(frames.contains(r#""finish_reason":"stop","stop_reason":"END""#), "{frames}");
+    for reply in [fold(&mut *exchange(ONE), vec![last.clone()]), stream(&mut *exchange(ONE), vec![last])] {
+        assert!(reply.unwrap().contains(r#""finish_reason":"stop","stop_reason":"END""#));
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 use expect_test::{Expect, expect};
-use tito_types::{Delta, EngineError, FinishReason, RawJson, StopCause, VersionSpan};
+use serde_json::{Value, json};
+use tito_types::{Delta, EngineError, FinishReason, PromptOutput, RawJson, StopCause, VersionSpan};
 
 use super::*;
 use crate::testing::{bind, end, events, fold, logprob, prompt, stream, text, tokens};
@@ -13,28 +14,22 @@ fn exchange(sampling: &str, rest: &str) -> Box<dyn Exchange> {
 }
 
 #[track_caller]
-fn check_whole(sampling: &str, rest: &str, deltas: Vec<Delta>, expected: &Expect) {
-    let reply = fold(&mut *exchange(sampling, rest), deltas).unwrap();
-    serde_json::from_str::<serde_json::Value>(&reply).unwrap();
+fn check_whole(rest: &str, deltas: Vec<Delta>, expected: &Expect) {
+    let reply = fold(&mut *exchange("", rest), deltas).unwrap();
+    serde_json::from_str::<Value>(&reply).unwrap();
     expected.assert_eq(&reply);
 }
 
 #[track_caller]
-fn check_stream(sampling: &str, rest: &str, deltas: Vec<Delta>, expected: &Expect) {
-    let rest = format!(",\"stream\":true{rest}");
-    let frames = stream(&mut *exchange(sampling, &rest), deltas).unwrap();
+fn check_stream(rest: &str, deltas: Vec<Delta>, expected: &Expect) {
+    let frames = stream(&mut *exchange("", &format!(",\"stream\":true{rest}")), deltas).unwrap();
     events(&frames);
     expected.assert_eq(&frames);
 }
 
-#[track_caller]
-fn check_broken(sampling: &str, rest: &str, deltas: &[Delta], expected: &str) {
-    let whole = fold(&mut *exchange(sampling, rest), deltas.to_vec());
-    assert_eq!(whole.unwrap_err().to_string(), expected);
-}
-
 /// The end of choice 0 with everything an engine can report.
 fn full_end() -> Delta {
+    let span = |version: &str, start, end| VersionSpan { version: version.to_owned(), start, end };
     let mut delta = end(0, 2);
     let finish = delta.finish.as_mut().unwrap();
     finish.reason = FinishReason::Stop;
@@ -44,26 +39,21 @@ fn full_end() -> Delta {
     finish.extras.ec_transfer_params = Some(RawJson::new("{}".to_owned()));
     finish.extras.sampling_mask = Some(vec![vec![8, 9], vec![9]]);
     finish.extras.routed_experts = Some(RawJson::new("{\"data\":\"AA==\",\"shape\":[1,1,1]}".to_owned()));
-    finish.extras.weight_versions = vec![
-        VersionSpan { version: "v1".to_owned(), start: 0, end: 1 },
-        VersionSpan { version: "v2".to_owned(), start: 1, end: 2 },
-    ];
+    finish.extras.weight_versions = vec![span("v1", 0, 1), span("v2", 1, 2)];
     delta
 }
 
-fn two_tokens() -> Vec<Delta> {
+/// Two tokens, each in a delta of its own, and this end.
+fn two_tokens(last: Delta) -> Vec<Delta> {
     let first = Delta { prompt: Some(prompt(&[1, 2, 3], Vec::new())), ..tokens(0, &[8], "") };
-    vec![first, tokens(0, &[9], "")]
+    vec![first, tokens(0, &[9], ""), last]
 }
 
 #[test]
 fn a_whole_reply_spells_every_null() {
-    let mut deltas = two_tokens();
-    deltas.push(end(0, 2));
     check_whole(
         "",
-        "",
-        deltas,
+        two_tokens(end(0, 2)),
         &expect![[
             r#"{"request_id":"r","model":"m","created":1700000000,"choices":[{"index":0,"token_ids":[8,9],"logprobs":null,"finish_reason":"length","stop_reason":null,"sampling_mask":null,"routed_experts":null,"weight_versions":null}],"usage":{"prompt_tokens":3,"total_tokens":5,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":0},"completion_tokens_details":null},"prompt_logprobs":null,"prompt_token_ids":null,"prompt_token_id_logprobs":null,"mm_placeholders":null,"kv_transfer_params":null,"ec_transfer_params":null,"metrics":null}"#
         ]],
@@ -72,12 +62,9 @@ fn a_whole_reply_spells_every_null() {
 
 #[test]
 fn a_whole_reply_carries_everything_the_engine_reports() {
-    let mut deltas = two_tokens();
-    deltas.push(full_end());
     check_whole(
-        "",
         ",\"return_token_ids\":true",
-        deltas,
+        two_tokens(full_end()),
         &expect![[r#"
         {"request_id":"r","model":"m","created":1700000000,"choices":[{"index":0,"token_ids":[8,9],"logprobs":null,"finish_reason":"stop","stop_reason":9,"sampling_mask":[[8,9],[9]],"routed_experts":{"data":"AA==","shape":[1,1,1]},"weight_versions":[{"version":"v1","start":0,"end":1},{"version":"v2","start":1,"end":2}]}],"usage":{"prompt_tokens":3,"total_tokens":5,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":2},"completion_tokens_details":null},"prompt_logprobs":null,"prompt_token_ids":[1,2,3],"prompt_token_id_logprobs":null,"mm_placeholders":null,"kv_transfer_params":{"z":1,
         "a":2},"ec_transfer_params":{},"weight_version":"v2","metrics":null}"#]],
@@ -86,12 +73,9 @@ fn a_whole_reply_carries_everything_the_engine_reports() {
 
 #[test]
 fn chunks_leave_absent_keys_out() {
-    let mut deltas = two_tokens();
-    deltas.push(end(0, 2));
     check_stream(
         "",
-        "",
-        deltas,
+        two_tokens(end(0, 2)),
         &expect![[r#"
         data: {"request_id":"r","choices":[{"index":0,"token_ids":[8],"finish_reason":null}]}
 
@@ -107,12 +91,9 @@ fn chunks_leave_absent_keys_out() {
 
 #[test]
 fn the_last_chunk_carries_what_comes_at_the_end() {
-    let mut deltas = two_tokens();
-    deltas.push(full_end());
     check_stream(
-        "",
         ",\"return_token_ids\":true",
-        deltas,
+        two_tokens(full_end()),
         &expect![[r#"
         data: {"request_id":"r","choices":[{"index":0,"token_ids":[8],"finish_reason":null}],"prompt_token_ids":[1,2,3]}
 
@@ -128,15 +109,9 @@ fn the_last_chunk_carries_what_comes_at_the_end() {
 
 #[test]
 fn usage_comes_at_the_end_or_with_every_chunk() {
-    let deltas = || {
-        let mut deltas = two_tokens();
-        deltas.push(full_end());
-        deltas.truncate(3);
-        deltas
-    };
     let usage = |options: &str| {
-        let rest = format!(",\"stream\":true,\"stream_options\":{options}");
-        let events = events(&stream(&mut *exchange("", &rest), deltas()).unwrap());
+        let rest = format!(",\"stream\":true,\"stream_options\":{{\"include_usage\":true{options}}}");
+        let events = events(&stream(&mut *exchange("", &rest), two_tokens(full_end())).unwrap());
         let lines = events.iter().map(|event| event["usage"].to_string());
         lines.collect::<Vec<_>>().join("\n")
     };
@@ -144,50 +119,47 @@ fn usage_comes_at_the_end_or_with_every_chunk() {
         null
         null
         null
-        {"prompt_tokens":3,"total_tokens":5,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":2}}"#]].assert_eq(&usage("{\"include_usage\":true}"));
+        {"prompt_tokens":3,"total_tokens":5,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":2}}"#]].assert_eq(&usage(""));
     expect![[r#"
         {"prompt_tokens":3,"total_tokens":4,"completion_tokens":1}
         {"prompt_tokens":3,"total_tokens":5,"completion_tokens":2}
         {"prompt_tokens":3,"total_tokens":5,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":2}}
-        {"prompt_tokens":3,"total_tokens":5,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":2}}"#]].assert_eq(&usage("{\"include_usage\":true,\"continuous_usage_stats\":true}"));
+        {"prompt_tokens":3,"total_tokens":5,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":2}}"#]].assert_eq(&usage(",\"continuous_usage_stats\":true"));
 }
 
 #[test]
 fn choices_are_numbered_and_the_prompt_is_counted_once() {
     let deltas = vec![tokens(1, &[5], ""), tokens(0, &[6, 7], ""), end(1, 1), end(0, 2)];
     let mut exchange = exchange("\"n\":2", "");
-    let reply: serde_json::Value = serde_json::from_str(&fold(&mut *exchange, deltas).unwrap()).unwrap();
-    assert_eq!(reply["choices"][0]["token_ids"], serde_json::json!([6, 7]));
-    assert_eq!(reply["choices"][1]["token_ids"], serde_json::json!([5]));
+    let reply: Value = serde_json::from_str(&fold(&mut *exchange, deltas).unwrap()).unwrap();
+    assert_eq!([0, 1].map(|at| &reply["choices"][at]["token_ids"]), [&json!([6, 7]), &json!([5])]);
     let usage = Usage { prompt_tokens: 3, cached_tokens: Some(0), completion_tokens: 3 };
     assert_eq!(exchange.usage(), usage);
 }
 
 #[test]
 fn the_first_top_logprob_is_the_sampled_token_and_none_is_lost() {
-    let row = || {
-        let rivals = [(7, -0.5), (9, -1.5)];
-        vec![
-            Delta { logprobs: vec![logprob(8, -2.5, 3, &rivals)], ..tokens(0, &[8], "") },
-            Delta { logprobs: vec![logprob(9, -1.5, 2, &rivals)], ..tokens(0, &[9], "") },
-            end(0, 2),
-        ]
-    };
-    let top = |sampling: &str| {
-        let reply = fold(&mut *exchange(sampling, ""), row()).unwrap();
-        let reply: serde_json::Value = serde_json::from_str(&reply).unwrap();
-        let content = reply["choices"][0]["logprobs"]["content"].as_array().unwrap().clone();
-        let tokens = |entry: &serde_json::Value| {
-            let top = entry["top_logprobs"].as_array().unwrap();
-            top.iter().map(|rival| rival["token_id"].as_u64().unwrap()).collect::<Vec<_>>()
+    let rivals = [(7, -0.5), (9, -1.5)];
+    for (sampling, first, second) in [
+        ("\"logprobs\":0", json!([8]), json!([9])),
+        ("\"logprobs\":1", json!([8]), json!([9])),
+        ("\"logprobs\":2", json!([8, 7, 9]), json!([9, 7])),
+        ("\"logprobs\":-1", json!([8, 7, 9]), json!([9, 7])),
+        ("\"logprob_token_ids\":[7,9]", json!([8, 7, 9]), json!([9, 7])),
+    ] {
+        let row = |token, value, rank| Delta {
+            logprobs: vec![logprob(token, value, rank, &rivals)],
+            ..tokens(0, &[token], "")
         };
-        content.iter().map(tokens).collect::<Vec<_>>()
-    };
-    assert_eq!(top("\"logprobs\":0"), [[8], [9]]);
-    assert_eq!(top("\"logprobs\":1"), [[8], [9]]);
-    assert_eq!(top("\"logprobs\":2"), [vec![8, 7, 9], vec![9, 7]]);
-    assert_eq!(top("\"logprobs\":-1"), [vec![8, 7, 9], vec![9, 7]]);
-    assert_eq!(top("\"logprob_token_ids\":[7,9]"), [vec![8, 7, 9], vec![9, 7]]);
+        let deltas = vec![row(8, -2.5, 3), row(9, -1.5, 2), end(0, 2)];
+        let reply: Value =
+            serde_json::from_str(&fold(&mut *exchange(sampling, ""), deltas).unwrap()).unwrap();
+        let content = reply["choices"][0]["logprobs"]["content"].as_array().unwrap();
+        let top = |entry: &Value| {
+            entry["top_logprobs"].as_array().unwrap().iter().map(|rival| rival["token_id"].clone()).collect()
+        };
+        assert_eq!(content.iter().map(top).collect::<Vec<Value>>(), [first, second], "{sampling}");
+    }
 }
 
 #[test]
@@ -214,14 +186,10 @@ fn logprobs_of_no_token_are_an_empty_list() {
 
 #[test]
 fn prompt_logprobs_begin_with_the_prompts_own_token() {
-    let rows = vec![
-        logprob(1, 0.0, 0, &[]),
-        logprob(20, -1.5, 2, &[(3, -0.5), (20, -1.5)]),
-        logprob(3, -0.5, 1, &[(3, -0.5), (20, -1.5)]),
-    ];
-    let first = Delta { prompt: Some(prompt(&[], rows)), ..tokens(0, &[8], "") };
-    let mut first = first;
-    first.prompt.as_mut().unwrap().prompt_tokens = 3;
+    let rivals = [(3, -0.5), (20, -1.5)];
+    let logprobs = vec![logprob(1, 0.0, 0, &[]), logprob(20, -1.5, 2, &rivals), logprob(3, -0.5, 1, &rivals)];
+    let said = Box::new(PromptOutput { prompt_tokens: 3, token_ids: Vec::new(), logprobs });
+    let first = Delta { prompt: Some(said), ..tokens(0, &[8], "") };
     let reply = fold(&mut *exchange("\"prompt_logprobs\":2", ""), vec![first, end(0, 1)]).unwrap();
     let begin = reply.find("\"prompt_logprobs\":").unwrap();
     let end = reply.find(",\"prompt_token_ids\"").unwrap();
@@ -245,24 +213,21 @@ fn a_stop_reason_is_an_id_a_string_or_null() {
 
 #[test]
 fn routed_experts_are_moved_unread() {
-    const LEN: usize = 1 << 20;
-    let opaque = format!("{{\"data\":\"{}\"}}", "A".repeat(LEN));
-    let address = opaque.as_ptr();
-    for streamed in [false, true] {
+    let opaque = format!("{{\"data\":\"{}\"}}", "A".repeat(1 << 20));
+    for stream in ["false", "true"] {
         let mut last = end(0, 0);
-        last.finish.as_mut().unwrap().extras.routed_experts = Some(RawJson::new(opaque.clone()));
-        let moved = last.finish.as_ref().unwrap().extras.routed_experts.as_ref().unwrap().as_str().as_ptr();
-        assert_ne!(moved, address);
-        let mut exchange = exchange("", if streamed { ",\"stream\":true" } else { "" });
+        let experts = &mut last.finish.as_mut().unwrap().extras.routed_experts;
+        let moved = experts.insert(RawJson::new(opaque.clone())).as_str().as_ptr();
+        let mut exchange = exchange("", &format!(",\"stream\":{stream}"));
         let mut out = Segments::default();
-        if streamed {
+        if stream == "true" {
             exchange.frame(last, &mut out).unwrap();
         } else {
             exchange.fold(last).unwrap();
             out = exchange.finish().unwrap();
         }
         let parts = out.into_parts();
-        assert!(parts.iter().any(|part| part.as_ptr() == moved), "streamed: {streamed}");
+        assert!(parts.iter().any(|part| part.as_ptr() == moved), "stream: {stream}");
         let reply = String::from_utf8(parts.concat()).unwrap();
         assert!(reply.contains("\"routed_experts\":{\"data\":\"AAAA"));
     }
@@ -270,35 +235,30 @@ fn routed_experts_are_moved_unread() {
 
 #[test]
 fn what_breaks_the_contract_fails_the_request() {
-    let with = |logprobs| Delta { logprobs, ..tokens(0, &[8], "") };
-    let nan = with(vec![logprob(8, f32::NAN, 1, &[])]);
-    let nan_rival = with(vec![logprob(8, -1.0, 1, &[(7, f32::NAN), (6, -2.0)])]);
-    let prefix = "engine broke the wire contract: ";
-    for (sampling, rest, deltas, expected) in [
-        ("", "", vec![tokens(1, &[8], "")], "choice 1 of 1"),
-        (
-            "\"n\":2",
-            "",
-            vec![Delta { prompt: Some(prompt(&[1, 2, 3], Vec::new())), ..tokens(1, &[8], "") }],
-            "choice 1 speaks of the prompt, which its first choice does",
-        ),
-        ("", "", vec![end(0, 0), tokens(0, &[8], "")], "output after the end of choice 0"),
-        ("", "", vec![tokens(0, &[8], ""), end(0, 2)], "1 tokens came, the finish counts 2"),
-        ("\"logprobs\":0", "", vec![tokens(0, &[8], "")], "0 log-probs for 1 tokens"),
-        ("\"logprobs\":0", "", vec![nan], "a log-prob is NaN"),
-        ("\"logprobs\":2", "", vec![nan_rival], "a log-prob is NaN"),
-        ("\"prompt_logprobs\":0", "", vec![end(0, 0)], "nothing came about the prompt"),
-        ("", ",\"return_token_ids\":true", vec![end(0, 0)], "nothing came about the prompt"),
-        (
-            "\"prompt_logprobs\":0",
-            "",
-            vec![Delta { prompt: Some(prompt(&[1, 2, 3], vec![logprob(1, 0.0, 0, &[])])), ..end(0, 0) }],
-            "1 log-probs for 3 prompt tokens",
-        ),
+    let token = || tokens(0, &[8], "");
+    let of_prompt = |logprobs, delta| Delta { prompt: Some(prompt(&[1, 2, 3], logprobs)), ..delta };
+    let nan = Delta { logprobs: vec![logprob(8, f32::NAN, 1, &[])], ..token() };
+    let rivals = [(7, f32::NAN), (6, -2.0)];
+    let nan_rival = Delta { logprobs: vec![logprob(8, -1.0, 1, &rivals)], ..token() };
+    let other_choice = of_prompt(Vec::new(), tokens(1, &[8], ""));
+    let one_of_three = of_prompt(vec![logprob(1, 0.0, 0, &[])], end(0, 0));
+    for (sampling, deltas, expected) in [
+        ("", vec![tokens(1, &[8], "")], "choice 1 of 1"),
+        ("\"n\":2", vec![other_choice], "choice 1 speaks of the prompt, which its first choice does"),
+        ("", vec![end(0, 0), token()], "output after the end of choice 0"),
+        ("", vec![token(), end(0, 2)], "1 tokens came, the finish counts 2"),
+        ("\"logprobs\":0", vec![token()], "0 log-probs for 1 tokens"),
+        ("\"logprobs\":0", vec![nan], "a log-prob is NaN"),
+        ("\"logprobs\":2", vec![nan_rival], "a log-prob is NaN"),
+        ("\"prompt_logprobs\":0", vec![end(0, 0)], "nothing came about the prompt"),
+        ("\"prompt_logprobs\":0", vec![one_of_three], "1 log-probs for 3 prompt tokens"),
     ] {
-        check_broken(sampling, rest, &deltas, &format!("{prefix}{expected}"));
+        let said = Err(EngineError::Protocol(expected.to_owned()));
+        assert_eq!(fold(&mut *exchange(sampling, ""), deltas), said, "{sampling}");
     }
-    assert_eq!(fold(&mut *exchange("", ""), vec![tokens(0, &[8], "")]), Err(EngineError::Truncated));
+    let said = Err(EngineError::Protocol("nothing came about the prompt".to_owned()));
+    assert_eq!(fold(&mut *exchange("", ",\"return_token_ids\":true"), vec![end(0, 0)]), said);
+    assert_eq!(fold(&mut *exchange("", ""), vec![token()]), Err(EngineError::Truncated));
 }
 
 #[test]

@@ -3,33 +3,25 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use tito_types::StructuredOutput::{Choice, Grammar, JsonObject, JsonSchema, Regex, StructuralTag};
 use tito_types::{
     Candidates, Delivery, GenerateRequest, Media, MediaFeatures, Modality, RawJson, RawMedia, Reasoning,
-    RequestId, StructuredOutput, WorkerId,
+    RequestId, WorkerId,
 };
 
 use super::{COMPLETIONS, GENERATE, Subject};
 use crate::fields::Treatment;
-use crate::testing::bind;
+use crate::testing::{bind, catalog, context};
+use crate::{BindContext, Bound};
 
 type Change = fn(&mut GenerateRequest);
 
 /// Fields that change how the reply looks, or that have tables of their own.
-const ELSEWHERE: [&str; 13] = [
-    "stream_options",
-    "stream_options.include_usage",
-    "stream_options.continuous_usage_stats",
-    "best_of",
-    "response_format",
-    "response_format.type",
-    "response_format.json_schema",
-    "response_format.structures",
-    "response_format.triggers",
-    "features.mm_hashes",
-    "features.mm_placeholders",
-    "features.kwargs_data",
-    "features.mm_metadata",
-];
+const ELSEWHERE: &str = "stream_options stream_options.include_usage stream_options.continuous_usage_stats best_of \
+    response_format response_format.type response_format.json_schema response_format.structures \
+    response_format.triggers features.mm_hashes features.mm_placeholders features.kwargs_data features.mm_metadata";
+
+const TAG: &str = r#"{"structures":[{"begin":"<f>","schema":{},"end":""}],"triggers":["<"]}"#;
 
 /// Fields of both formats: path, value, and what it changes.
 const COMMON: &[(&str, &str, Change)] = &[
@@ -64,35 +56,22 @@ const COMMON: &[(&str, &str, Change)] = &[
     ("bad_words_token_ids", "[[9],[5,6]]", |r| r.sampling.bad_words_token_ids = vec![vec![9], vec![5, 6]]),
     ("watermarking", "false", |r| r.sampling.watermarking = Some(false)),
     ("skip_reading_prefix_cache", "true", |r| r.kv.bypass_prefix_cache = true),
-    ("structured_outputs", "{\"json_object\":true}", |r| {
-        r.sampling.structured = Some(StructuredOutput::JsonObject);
-    }),
-    ("structured_outputs.json_object", "true", |r| {
-        r.sampling.structured = Some(StructuredOutput::JsonObject);
-    }),
+    ("structured_outputs", "{\"json_object\":true}", |r| r.sampling.structured = Some(JsonObject)),
+    ("structured_outputs.json_object", "true", |r| r.sampling.structured = Some(JsonObject)),
     ("structured_outputs.json", "{\"b\": 1, \"a\":2}", |r| {
-        r.sampling.structured = Some(StructuredOutput::JsonSchema("{\"b\": 1, \"a\":2}".into()));
+        r.sampling.structured = Some(JsonSchema("{\"b\": 1, \"a\":2}".into()));
     }),
-    ("structured_outputs.json", "\"{\\\"b\\\": 1}\"", |r| {
-        r.sampling.structured = Some(StructuredOutput::JsonSchema("{\"b\": 1}".into()));
+    ("structured_outputs.json", r#""{\"b\": 1}""#, |r| {
+        r.sampling.structured = Some(JsonSchema("{\"b\": 1}".into()));
     }),
-    ("structured_outputs.regex", "\"[0-9]+\"", |r| {
-        r.sampling.structured = Some(StructuredOutput::Regex("[0-9]+".into()));
-    }),
+    ("structured_outputs.regex", "\"[0-9]+\"", |r| r.sampling.structured = Some(Regex("[0-9]+".into()))),
     ("structured_outputs.choice", "[\"a\",\"b\"]", |r| {
-        r.sampling.structured = Some(StructuredOutput::Choice(vec!["a".into(), "b".into()]));
+        r.sampling.structured = Some(Choice(vec!["a".into(), "b".into()]));
     }),
-    ("structured_outputs.grammar", "\"root ::= 1\"", |r| {
-        r.sampling.structured = Some(StructuredOutput::Grammar("root ::= 1".into()));
+    ("structured_outputs.grammar", "\"g ::= 1\"", |r| {
+        r.sampling.structured = Some(Grammar("g ::= 1".into()));
     }),
-    (
-        "structured_outputs.structural_tag",
-        r#"{"structures":[{"begin":"<f>","schema":{},"end":""}],"triggers":["<"]}"#,
-        |r| {
-            let tag = r#"{"structures":[{"begin":"<f>","schema":{},"end":""}],"triggers":["<"]}"#;
-            r.sampling.structured = Some(StructuredOutput::StructuralTag(tag.into()));
-        },
-    ),
+    ("structured_outputs.structural_tag", TAG, |r| r.sampling.structured = Some(StructuralTag(TAG.into()))),
 ];
 
 /// Fields beside the sampling parameters, in both formats.
@@ -150,16 +129,14 @@ const GENERATE_ONLY: &[(&str, &str, Change)] = &[
 const COMPLETIONS_ONLY: &[(&str, &str, Change)] = &[
     ("prompt", "[[7,0]]", |r| r.prompt = [7, 0].into()),
     ("session_id", "\"s\"", |r| r.session = Some("s".into())),
-    ("response_format.json_schema.schema", "{}", |r| {
-        r.sampling.structured = Some(StructuredOutput::JsonSchema("{}".into()));
-    }),
+    ("response_format.json_schema.schema", "{}", |r| r.sampling.structured = Some(JsonSchema("{}".into()))),
     ("logprob_token_ids", "[9]", |r| r.outputs.logprobs = Some(Candidates::Ids(vec![9]))),
 ];
 
 #[track_caller]
 fn check(subject: &Subject, sampling: &str, own: &[(&str, &str, Change)]) {
     let plain = bind(subject.format, &subject.body(&[])).unwrap().requests.remove(0);
-    let mut seen: BTreeSet<String> = ELSEWHERE.iter().map(ToString::to_string).collect();
+    let mut seen: BTreeSet<String> = ELSEWHERE.split(' ').map(str::to_owned).collect();
     let common = COMMON.iter().map(|(path, json, change)| (format!("{sampling}{path}"), json, change));
     let rest = ENVELOPE.iter().chain(own).map(|(path, json, change)| ((*path).to_owned(), json, change));
     for (path, json, change) in common.chain(rest) {
@@ -199,32 +176,31 @@ fn every_field_of_completions_reaches_the_request() {
     check(&COMPLETIONS, "", COMPLETIONS_ONLY);
 }
 
+/// The least body and these fields, with these facts from elsewhere.
+fn bind_with(subject: &Subject, fields: &[(&str, &str)], context: &BindContext<'_>) -> Bound {
+    subject.format.bind(subject.body(fields).as_bytes(), context).unwrap()
+}
+
 #[test]
 fn sampling_defaults_are_explicit_or_left_to_the_engine() {
     use crate::SamplingDefaults::{Engine, Vllm};
-    let catalog = crate::testing::catalog();
-    for (sampling_defaults, neutral) in [(Vllm, Some(1.0)), (Engine, None)] {
-        let context = crate::BindContext { sampling_defaults, ..crate::testing::context(&catalog) };
-        for subject in [&GENERATE, &COMPLETIONS] {
-            let bound = subject.format.bind(subject.body(&[]).as_bytes(), &context).unwrap();
-            let sampling = &bound.requests[0].sampling;
-            assert_eq!(sampling.temperature, neutral);
-            assert_eq!(sampling.top_p, neutral);
-            assert_eq!(sampling.top_k, neutral.map(|_| 0));
-            assert_eq!(sampling.min_p, neutral.map(|_| 0.0));
-            assert_eq!(sampling.repetition_penalty, neutral);
+    let catalog = catalog();
+    for (subject, max_tokens, text) in [(&GENERATE, None, false), (&COMPLETIONS, Some(16), true)] {
+        for (sampling_defaults, neutral) in [(Vllm, Some(1.0)), (Engine, None)] {
+            let context = BindContext { sampling_defaults, ..context(&catalog) };
+            let request = bind_with(subject, &[], &context).requests.remove(0);
+            let sampling = &request.sampling;
+            assert_eq!([sampling.temperature, sampling.top_p, sampling.repetition_penalty], [neutral; 3]);
+            assert_eq!((sampling.top_k, sampling.min_p), (neutral.map(|_| 0), neutral.map(|_| 0.0)));
             assert_eq!((sampling.presence_penalty, sampling.frequency_penalty), (None, None));
+            assert_eq!((request.stopping.max_tokens, request.outputs.text), (max_tokens, text));
         }
     }
-    let plain = |subject: &Subject| bind(subject.format, &subject.body(&[])).unwrap().requests.remove(0);
-    assert_eq!(plain(&GENERATE).stopping.max_tokens, None);
-    assert_eq!(plain(&COMPLETIONS).stopping.max_tokens, Some(16));
-    assert_eq!((plain(&GENERATE).outputs.text, plain(&COMPLETIONS).outputs.text), (false, true));
 }
 
 #[test]
 fn the_header_id_beats_the_body_and_the_fresh_one_is_last() {
-    let catalog = crate::testing::catalog();
+    let catalog = catalog();
     for subject in [&GENERATE, &COMPLETIONS] {
         for (header, body, expected) in [
             (None, "null", "fresh"),
@@ -233,9 +209,8 @@ fn the_header_id_beats_the_body_and_the_fresh_one_is_last() {
             (Some("h"), "null", "h"),
         ] {
             let header_id = header.map(|id| RequestId::parse(id).unwrap());
-            let context = crate::BindContext { header_id, ..crate::testing::context(&catalog) };
-            let bound =
-                subject.format.bind(subject.body(&[("request_id", body)]).as_bytes(), &context).unwrap();
+            let context = BindContext { header_id, ..context(&catalog) };
+            let bound = bind_with(subject, &[("request_id", body)], &context);
             assert_eq!((bound.id.as_str(), bound.requests[0].id.as_str()), (expected, expected));
         }
     }
@@ -243,18 +218,19 @@ fn the_header_id_beats_the_body_and_the_fresh_one_is_last() {
 
 #[test]
 fn session_and_pins_come_from_the_context() {
-    let catalog = crate::testing::catalog();
+    let catalog = catalog();
     let worker = WorkerId::new("w");
-    let context = crate::BindContext {
-        session: Some("s"),
-        rank: Some(3),
-        worker: Some(&worker),
-        ..crate::testing::context(&catalog)
-    };
-    for subject in [&GENERATE, &COMPLETIONS] {
-        let bound = subject.format.bind(subject.body(&[]).as_bytes(), &context).unwrap();
-        let request = &bound.requests[0];
-        assert_eq!((request.session.as_deref(), request.rank), (Some("s"), Some(3)));
-        assert_eq!(request.worker.as_ref(), Some(&worker));
+    let in_body = [("session_id", "\"body\"")];
+    for (subject, fields, header, session) in [
+        (&GENERATE, &[][..], Some("s"), "s"),
+        (&COMPLETIONS, &[], Some("s"), "s"),
+        (&COMPLETIONS, &in_body, Some("s"), "s"),
+        (&COMPLETIONS, &in_body, None, "body"),
+    ] {
+        let context =
+            BindContext { session: header, rank: Some(3), worker: Some(&worker), ..context(&catalog) };
+        let request = bind_with(subject, fields, &context).requests.remove(0);
+        let pinned = (request.session.as_deref(), request.rank, request.worker.as_ref());
+        assert_eq!(pinned, (Some(session), Some(3), Some(&worker)));
     }
 }

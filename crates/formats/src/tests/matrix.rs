@@ -9,58 +9,11 @@ use crate::fields::Treatment;
 use crate::testing::{bind, catalog, context};
 use crate::{BindContext, Refusal, RefusalKind};
 
-const PROBES: &[&str] = &[
-    "null",
-    "true",
-    "0",
-    "-0",
-    "-1",
-    "-2",
-    "-2.0001",
-    "1",
-    "2",
-    "1.0",
-    "0.5",
-    "3",
-    "101",
-    "1e1",
-    "1.0001",
-    "2.0001",
-    "2147483648",
-    "4294967296",
-    "9223372036854775808",
-    "-100000000000000000000",
-    "1e30",
-    "1e39",
-    "1e999",
-    "\"\"",
-    "\"x\"",
-    "\"\\ud800\"",
-    "\"[]\"",
-    "\"{}\"",
-    "[]",
-    "[1]",
-    "[-1]",
-    "[1.5]",
-    "[4294967296]",
-    "[\"x\"]",
-    "[\"\"]",
-    "[[]]",
-    "[[1]]",
-    "[[-1]]",
-    "[[[1]]]",
-    "[[1],null]",
-    "[{}]",
-    "[null]",
-    "{}",
-    "{\"1\":1}",
-    "{\"1\":1,\"01\":2}",
-    "{\"1\":\"x\"}",
-    "{\"1\":1e39}",
-    "{\"x\":1}",
-    "{\"-1\":1}",
-    "{\"1.0\":1}",
-];
+/// Values apart by spaces.
+const PROBES: &str = r#"null true 0 -0 -1 -2 -2.0001 1 2 1.0 0.5 3 101 1e1 1.0001 2.0001 2147483648 4294967296
+    9223372036854775808 -100000000000000000000 1e30 1e39 1e999 "" "x" "\ud800" "[]" "{}" [] [1] [-1] [1.5] [4294967296]
+    ["x"] [""] [[]] [[1]] [[-1]] [[[1]]] [[1],null] [{}] [null] {} {"1":1} {"1":1,"01":2} {"1":"x"} {"1":1e39} {"x":1}
+    {"-1":1} {"1.0":1}"#;
 
 /// Fields whose meaning needs others: they have tables of their own.
 const ELSEWHERE: [&str; 6] = [
@@ -80,7 +33,7 @@ fn check(subject: &Subject, expected: &ExpectFile) {
             continue;
         }
         let mut accepted = Vec::new();
-        for &probe in PROBES {
+        for probe in PROBES.split_whitespace() {
             let whole = accepts(subject, &path, &[(&path, probe)]);
             let streamed = accepts(subject, &path, &[("stream", "true"), (&path, probe)]);
             match (whole, streamed) {

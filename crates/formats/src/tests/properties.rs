@@ -88,17 +88,13 @@ impl Output {
     }
 }
 
-const ASKED: [(&str, &str); 2] = [("return_token_ids", "true"), ("n", "2")];
-
 fn exchange(subject: &Subject, stream: bool) -> Box<dyn crate::Exchange> {
-    let mut fields = vec![ASKED[0], ("stream", if stream { "true" } else { "false" })];
-    let sampling = ("sampling_params", "{\"n\":2,\"logprobs\":2}");
-    if subject.name == "generate" {
-        fields.push(sampling);
-    } else {
-        fields.extend([ASKED[1], ("logprobs", "2")]);
-    }
-    bind(subject.format, &subject.body(&fields)).unwrap().exchange
+    let fields: &[_] = match subject.name {
+        "generate" => &[("sampling_params", "{\"n\":2,\"logprobs\":2}")],
+        _ => &[("n", "2"), ("logprobs", "2")],
+    };
+    let common = [("return_token_ids", "true"), ("stream", if stream { "true" } else { "false" })];
+    bind(subject.format, &subject.body(&[fields, &common].concat())).unwrap().exchange
 }
 
 /// Two choices' deltas, taken in turns.
@@ -148,11 +144,8 @@ fn check_split(subject: &Subject, outputs: &[Output; 2]) {
     for (index, choice) in joined.iter().enumerate() {
         let whole = &whole["choices"][index];
         for name in ["token_ids", "text", "logprobs", "finish_reason", "stop_reason"] {
-            assert_eq!(
-                choice.get(name).unwrap_or(&Value::Null),
-                whole.get(name).unwrap_or(&Value::Null),
-                "{name}"
-            );
+            let [joined, whole] = [choice, whole].map(|choice| choice.get(name).unwrap_or(&Value::Null));
+            assert_eq!(joined, whole, "{name}");
         }
     }
 }

@@ -14,7 +14,8 @@ use crate::{BindContext, MediaCache};
 
 const RECORDED: &str = include_str!("../../fixtures/vllm-0.32-http.jsonl");
 
-/// Bodies that are answered otherwise than vLLM's Rust frontend answers them, and how.
+/// Bodies that are answered otherwise than vLLM's frontends answer them, and how: the refusal's kind and field, whose
+/// message has a test of its own.
 const DIFFERENT: &[(&str, &str)] = &[
     // Only the engine knows its vocabulary and its cap: its own 400 is relayed.
     ("http-rs/generate-bad-out-of-vocab", "ok"),
@@ -27,48 +28,17 @@ const DIFFERENT: &[(&str, &str)] = &[
     // Asking for ids is asking for log-probs.
     ("http-rs/generate-logprob-token-ids", "ok"),
     // The Rust frontend drops these without a word.
-    (
-        "http-rs/generate-bad-features",
-        "MediaNotCached features.kwargs_data.image[0]: is not remembered here under its mm_hashes entry; send the request again with the data",
-    ),
-    (
-        "http-rs/generate-cache-salt-bad",
-        "Invalid cache_salt: must be 1 to 128 characters, none of them @, /, \\ or NUL",
-    ),
-    (
-        "http-rs/generate-cache-salt-empty",
-        "Invalid cache_salt: must be 1 to 128 characters, none of them @, /, \\ or NUL",
-    ),
-    (
-        "http-rs/generate-output-bad-mode",
-        "NotExpressible output_mode: is not supported: only `tokens` is possible; /v1/completions returns text",
-    ),
-    (
-        "http-rs/generate-output-text",
-        "NotExpressible output_mode: is not supported: only `tokens` is possible; /v1/completions returns text",
-    ),
-    (
-        "http-rs/generate-prompt-logprob-token-ids",
-        "NotExpressible sampling_params.prompt_logprob_token_ids: is not supported: chosen tokens cannot be scored over the prompt; use prompt_logprobs",
-    ),
-    (
-        "http-rs/generate-stop-string-no-detokenize",
-        "Invalid sampling_params.detokenize: must be true with stop strings: they are found in text",
-    ),
-];
-
-/// Those of the Python frontend.
-const DIFFERENT_MEDIA: &[(&str, &str)] = &[
-    // A status 500 that does not say what to do.
-    (
-        "http-py-media/media-features-unknown-hash",
-        "MediaNotCached features.kwargs_data.image[0]: is not remembered here under its mm_hashes entry; send the request again with the data",
-    ),
+    ("http-rs/generate-bad-features", "MediaNotCached features.kwargs_data.image[0]"),
+    ("http-rs/generate-cache-salt-bad", "Invalid cache_salt"),
+    ("http-rs/generate-cache-salt-empty", "Invalid cache_salt"),
+    ("http-rs/generate-output-bad-mode", "NotExpressible output_mode"),
+    ("http-rs/generate-output-text", "NotExpressible output_mode"),
+    ("http-rs/generate-prompt-logprob-token-ids", "NotExpressible sampling_params.prompt_logprob_token_ids"),
+    ("http-rs/generate-stop-string-no-detokenize", "Invalid sampling_params.detokenize"),
+    // The Python frontend's status 500 does not say what to do.
+    ("http-py-media/media-features-unknown-hash", "MediaNotCached features.kwargs_data.image[0]"),
     // Over gRPC nobody tells where the media went.
-    (
-        "http-py-media/media-content-parts",
-        "NotExpressible return_token_ids: is not supported with content_parts: engines do not say where in the prompt they put the media; send features instead",
-    ),
+    ("http-py-media/media-content-parts", "NotExpressible return_token_ids"),
 ];
 
 /// Keys whose values differ on purpose or by nature.
@@ -181,10 +151,8 @@ fn check(recorded: &Value, media: &MediaCache) {
     let subject = if completions { &COMPLETIONS } else { &GENERATE };
     let body = recorded["body"].as_str().map_or_else(|| recorded["body"].to_string(), ToOwned::to_owned);
     let bound = subject.format.bind(body.as_bytes(), &BindContext { media, ..context(&catalog) });
-    if let Some((_, expected)) =
-        DIFFERENT.iter().chain(DIFFERENT_MEDIA).find(|(different, _)| *different == name)
-    {
-        assert_eq!(outcome(&bound), *expected, "{name}");
+    if let Some((_, expected)) = DIFFERENT.iter().find(|(different, _)| *different == name) {
+        assert_eq!(outcome(&bound).split(": ").next(), Some(*expected), "{name}");
         return;
     }
     let Ok(mut bound) = bound else {
@@ -231,7 +199,7 @@ fn recorded_bodies_are_answered_with_at_least_what_vllm_answers() {
     for recorded in &recorded {
         check(recorded, &media);
     }
-    for (name, _) in DIFFERENT.iter().chain(DIFFERENT_MEDIA) {
+    for (name, _) in DIFFERENT {
         assert!(recorded.iter().any(|recorded| recorded["name"] == *name), "{name} is not recorded");
     }
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use tito_types::{Delta, Media, MediaFeatures, Modality};
 
 use crate::media::media_identifier;
-use crate::testing::{bind, catalog, context, end, events, fold, outcome, prompt, stream};
+use crate::testing::{bind, catalog, context, end, events, fold, outcome, prompt, rows, stream};
 use crate::{BindContext, Bound, Format, MediaCache, Refusal, Scope, VllmGenerate};
 
 /// A body with a prompt of ten tokens.
@@ -81,165 +81,131 @@ fn features_without_items_are_no_features() {
 
 #[test]
 fn maps_must_have_one_shape() {
+    for [features, expected] in rows(
+        r#"
+        [] | features: must be an object, got a list
+        7 | features: must be an object, got 7
+        {"x":{}} | features.x: is not a known field
+        {"mm_hashes":{},"mm_hashes":{}} | features.mm_hashes: is given twice
+        "#,
+    ) {
+        check(features, &format!("Invalid {expected}"));
+    }
     let maps = |names: &str, places: &str, payloads: &str| {
         format!(r#"{{"mm_hashes":{names},"mm_placeholders":{places},"kwargs_data":{payloads}}}"#)
     };
     let (names, places, payloads) =
         (r#"{"image":["a"]}"#, r#"{"image":[{"offset":2,"length":3}]}"#, r#"{"image":["AAE="]}"#);
     check(&maps(names, places, payloads), "ok");
-    for (features, expected) in [
-        ("[]".to_owned(), "features: must be an object, got a list"),
-        ("7".to_owned(), "features: must be an object, got 7"),
-        (r#"{"x":{}}"#.to_owned(), "features.x: is not a known field"),
-        (r#"{"mm_hashes":{},"mm_hashes":{}}"#.to_owned(), "features.mm_hashes: is given twice"),
-        (maps("[]", places, payloads), "features.mm_hashes: must be an object, got a list"),
-        (maps(r#"{"depth":["a"]}"#, places, payloads), "features.mm_hashes.depth: is not a known field"),
-        (
-            maps(r#"{"image":"a"}"#, places, payloads),
-            "features.mm_hashes.image: must be a list, got a string",
-        ),
-        (
-            maps("null", places, payloads),
-            "features.mm_placeholders.image: must hold as many entries as mm_hashes, none; got 1",
-        ),
-        (
-            maps(names, "{}", payloads),
-            "features.mm_placeholders.image: must hold as many entries as mm_hashes, 1; got none",
-        ),
-        (
-            maps(r#"{"image":["a","b"]}"#, places, payloads),
-            "features.mm_placeholders.image: must hold as many entries as mm_hashes, 2; got 1",
-        ),
-        (
-            maps(names, places, "{}"),
-            "features.kwargs_data.image: must hold as many entries as mm_hashes, 1; got none",
-        ),
-        (
-            maps(names, places, r#"{"image":["AAE=",null]}"#),
-            "features.kwargs_data.image: must hold as many entries as mm_hashes, 1; got 2",
-        ),
-        (
-            maps(names, places, r#"{"image":["AAE="],"audio":["AAE="]}"#),
-            "features.kwargs_data.audio: must hold as many entries as mm_hashes, none; got 1",
-        ),
-        (
-            maps(names, places, r#"{"image":["AAE="]},"mm_metadata":{"image":[]}"#),
-            "features.mm_metadata.image: must hold as many entries as mm_hashes, 1; got 0",
-        ),
-    ] {
-        check(&features, &format!("Invalid {expected}"));
+    let or = |cell, usual| if cell == "=" { usual } else { cell };
+    for [own_names, own_places, own_payloads, expected] in rows(
+        r#"
+        [] | = | = | mm_hashes: must be an object, got a list
+        {"depth":["a"]} | = | = | mm_hashes.depth: is not a known field
+        {"image":"a"} | = | = | mm_hashes.image: must be a list, got a string
+        null | = | = | mm_placeholders.image: must hold as many entries as mm_hashes, none; got 1
+        = | {} | = | mm_placeholders.image: must hold as many entries as mm_hashes, 1; got none
+        {"image":["a","b"]} | = | = | mm_placeholders.image: must hold as many entries as mm_hashes, 2; got 1
+        = | = | {} | kwargs_data.image: must hold as many entries as mm_hashes, 1; got none
+        = | = | {"image":["AAE=",null]} | kwargs_data.image: must hold as many entries as mm_hashes, 1; got 2
+        = | = | {"image":["AAE="],"audio":["AAE="]} | kwargs_data.audio: must hold as many entries as mm_hashes, none; got 1
+        = | = | {"image":["AAE="]},"mm_metadata":{"image":[]} | mm_metadata.image: must hold as many entries as mm_hashes, 1; got 0
+        "#,
+    ) {
+        let features = maps(or(own_names, names), or(own_places, places), or(own_payloads, payloads));
+        check(&features, &format!("Invalid features.{expected}"));
     }
 }
 
 #[test]
 fn a_bad_entry_is_named_by_its_path() {
-    let place =
-        |offset: &str, length: &str, more: &str| format!(r#"{{"offset":{offset},"length":{length}{more}}}"#);
-    let at = "features.mm_placeholders.image[0]";
-    for (place, expected) in [
-        (place("0", "10", ""), "ok".to_owned()),
-        (place("9", "1", r#","is_embed":[true]"#), "ok".to_owned()),
-        ("[2,3]".to_owned(), format!("Invalid {at}: must be an object, got a list")),
-        ("null".to_owned(), format!("Invalid {at}: must be an object, got null")),
-        (r#"{"offset":2}"#.to_owned(), format!("Invalid {at}.length: is required")),
-        (r#"{"length":2}"#.to_owned(), format!("Invalid {at}.offset: is required")),
-        (place("2", "3", r#","end":5"#), format!("Invalid {at}.end: is not a known field")),
-        (
-            place("2", "0", ""),
-            format!("Invalid {at}.length: must be a whole number from 1 to 4294967295, got 0"),
-        ),
-        (
-            place("-1", "3", ""),
-            format!("Invalid {at}.offset: must be a whole number from 0 to 4294967295, got -1"),
-        ),
-        (
-            place("2.0", "3", ""),
-            format!("Invalid {at}.offset: must be a whole number from 0 to 4294967295, got 2.0"),
-        ),
-        (place("10", "1", ""), format!("Invalid {at}.offset: must be below the prompt length, 10; got 10")),
-        (
-            place("4294967295", "4294967295", ""),
-            format!("Invalid {at}.offset: must be below the prompt length, 10; got 4294967295"),
-        ),
-        (
-            place("2", "9", ""),
-            format!("Invalid {at}.length: must be at most what the prompt has from there, 8; got 9"),
-        ),
-        (
-            place("2", "3", r#","is_embed":[true,true]"#),
-            format!("Invalid {at}.is_embed: must be as long as length, 3; got 2"),
-        ),
-        (
-            place("2", "3", r#","is_embed":[]"#),
-            format!("Invalid {at}.is_embed: must be as long as length, 3; got 0"),
-        ),
-        (
-            place("2", "2", r#","is_embed":[false,false]"#),
-            format!("Invalid {at}.is_embed: must hold true at least once"),
-        ),
-        (
-            place("2", "2", r#","is_embed":[1,0]"#),
-            format!("Invalid {at}.is_embed: must be a list of true and false"),
-        ),
-    ] {
-        check(&one(NAME, &place, PAYLOAD), &expected);
+    for [place, expected] in rows(
+        r#"
+        [2,3] | : must be an object, got a list
+        null | : must be an object, got null
+        {"offset":2} | .length: is required
+        {"length":2} | .offset: is required
+        {"offset":2,"length":3,"end":5} | .end: is not a known field
+        {"offset":2,"length":0} | .length: must be a whole number from 1 to 4294967295, got 0
+        {"offset":-1,"length":3} | .offset: must be a whole number from 0 to 4294967295, got -1
+        {"offset":2.0,"length":3} | .offset: must be a whole number from 0 to 4294967295, got 2.0
+        {"offset":10,"length":1} | .offset: must be below the prompt length, 10; got 10
+        {"offset":4294967295,"length":4294967295} | .offset: must be below the prompt length, 10; got 4294967295
+        {"offset":2,"length":9} | .length: must be at most what the prompt has from there, 8; got 9
+        {"offset":2,"length":3,"is_embed":[true,true]} | .is_embed: must be as long as length, 3; got 2
+        {"offset":2,"length":3,"is_embed":[]} | .is_embed: must be as long as length, 3; got 0
+        {"offset":2,"length":2,"is_embed":[false,false]} | .is_embed: must hold true at least once
+        {"offset":2,"length":2,"is_embed":[1,0]} | .is_embed: must be a list of true and false
+        "#,
+    ) {
+        check(&one(NAME, place, PAYLOAD), &format!("Invalid features.mm_placeholders.image[0]{expected}"));
     }
-    let (long, longest) = (format!("\"{}\"", "n".repeat(513)), format!("\"{}\"", "n".repeat(512)));
+    check(&one(NAME, r#"{"offset":0,"length":10}"#, PAYLOAD), "ok");
+    check(&one(NAME, r#"{"offset":9,"length":1,"is_embed":[true]}"#, PAYLOAD), "ok");
+    let [longest, long] = [512, 513].map(|bytes| format!("\"{}\"", "n".repeat(bytes)));
+    check(&one(&longest, PLACE, PAYLOAD), "ok");
     for (name, expected) in [
-        (longest.as_str(), "ok"),
-        (&long, "Invalid features.mm_hashes.image[0]: must be 1 to 512 bytes, got 513"),
-        ("\"\"", "Invalid features.mm_hashes.image[0]: must be 1 to 512 bytes, got 0"),
-        ("null", "Invalid features.mm_hashes.image[0]: must be a string, got null"),
-        ("1", "Invalid features.mm_hashes.image[0]: must be a string, got 1"),
+        (&*long, "must be 1 to 512 bytes, got 513"),
+        ("\"\"", "must be 1 to 512 bytes, got 0"),
+        ("null", "must be a string, got null"),
+        ("1", "must be a string, got 1"),
     ] {
-        check(&one(name, PLACE, PAYLOAD), expected);
+        check(&one(name, PLACE, PAYLOAD), &format!("Invalid features.mm_hashes.image[0]: {expected}"));
     }
-    let payload = "features.kwargs_data.image[0]: must be";
-    check(&one(NAME, PLACE, "\"!!\""), &format!("Invalid {payload} base64 of the standard alphabet, padded"));
-    check(&one(NAME, PLACE, "{}"), &format!("Invalid {payload} a string, got an object"));
-    check(&one(NAME, PLACE, "\"\""), "Invalid features.kwargs_data.image[0]: must not be empty");
+    for (payload, expected) in [
+        ("\"!!\"", "must be base64 of the standard alphabet, padded"),
+        ("{}", "must be a string, got an object"),
+        ("\"\"", "must not be empty"),
+    ] {
+        check(&one(NAME, PLACE, payload), &format!("Invalid features.kwargs_data.image[0]: {expected}"));
+    }
 }
 
 #[test]
 fn ranges_of_all_modalities_lie_apart() {
     let two = |image: (u32, u32), audio: (u32, u32)| {
         let place = |(offset, length)| format!(r#"[{{"offset":{offset},"length":{length}}}]"#);
+        let (image, audio) = (place(image), place(audio));
         format!(
             r#"{{"mm_hashes":{{"image":["a"],"audio":["b"]}},"kwargs_data":{{"image":["AAE="],"audio":["AAE="]}},
-            "mm_placeholders":{{"image":{},"audio":{}}}}}"#,
-            place(image),
-            place(audio)
+            "mm_placeholders":{{"image":{image},"audio":{audio}}}}}"#
         )
     };
-    check(&two((0, 3), (3, 2)), "ok");
-    check(&two((5, 5), (0, 5)), "ok");
-    let audio = "Invalid features.mm_placeholders.audio[0].offset: must not lie inside features.mm_placeholders.image[0]";
-    let image = "Invalid features.mm_placeholders.image[0].offset: must not lie inside features.mm_placeholders.audio[0]";
-    check(&two((0, 3), (2, 2)), audio);
-    check(&two((0, 10), (4, 1)), audio);
-    check(&two((2, 2), (2, 2)), audio);
-    check(&two((4, 2), (0, 5)), image);
+    let inside = |one: &str, other: &str| {
+        let path = |modality| format!("features.mm_placeholders.{modality}[0]");
+        format!("Invalid {}.offset: must not lie inside {}", path(one), path(other))
+    };
+    for (image, audio, expected) in [
+        ((0, 3), (3, 2), "ok"),
+        ((5, 5), (0, 5), "ok"),
+        ((0, 3), (2, 2), &inside("audio", "image")),
+        ((0, 10), (4, 1), &inside("audio", "image")),
+        ((2, 2), (2, 2), &inside("audio", "image")),
+        ((4, 2), (0, 5), &inside("image", "audio")),
+    ] {
+        check(&two(image, audio), expected);
+    }
 }
 
 #[test]
 fn items_and_bytes_are_bounded() {
-    let many = |images: usize, audios: usize| {
-        let list = |count: usize, entry: &dyn Fn(usize) -> String| {
-            format!("[{}]", (0..count).map(entry).collect::<Vec<_>>().join(","))
-        };
+    let list = |range: std::ops::Range<usize>, entry: &dyn Fn(usize) -> String| {
+        format!("[{}]", range.map(entry).collect::<Vec<_>>().join(","))
+    };
+    let say = |images: usize, audios: usize| {
         let map = |entry: &dyn Fn(usize) -> String| {
-            let audio = |at| entry(images + at);
-            format!(r#"{{"image":{},"audio":{}}}"#, list(images, entry), list(audios, &audio))
+            let (image, audio) = (list(0..images, entry), list(images..images + audios, entry));
+            format!(r#"{{"image":{image},"audio":{audio}}}"#)
         };
-        let ids = list(70, &|at| at.to_string());
-        format!(
-            r#"{{"token_ids":{ids},"sampling_params":{{}},"features":{{"mm_hashes":{},"mm_placeholders":{},"kwargs_data":{}}}}}"#,
+        let body = format!(
+            r#"{{"token_ids":{},"sampling_params":{{}},"features":{{"mm_hashes":{},"mm_placeholders":{},"kwargs_data":{}}}}}"#,
+            list(0..70, &|at| at.to_string()),
             map(&|at| format!("\"{at}\"")),
             map(&|at| format!(r#"{{"offset":{at},"length":1}}"#)),
             map(&|_| PAYLOAD.to_owned())
-        )
+        );
+        outcome(&bind(&VllmGenerate, &body))
     };
-    let say = |images, audios| outcome(&bind(&VllmGenerate, &many(images, audios)));
     assert_eq!(say(64, 0), "ok");
     assert_eq!(say(30, 34), "ok");
     assert_eq!(say(30, 35), "Invalid features: must hold at most 64 items, got 65");

@@ -33,53 +33,21 @@ fn metadata_may_repeat_fields_and_say_nothing_new() {
     assert!(!repeats(b"\x81\xa1a\x01", b"not a map"));
 }
 
-/// One value of every form, whole.
-const FORMS: &[&[u8]] = &[
-    b"\x00",
-    b"\x7f",
-    b"\xff",
-    b"\xc0",
-    b"\xc2",
-    b"\xc3",
-    b"\xcc\0",
-    b"\xcd\0\0",
-    b"\xce\0\0\0\0",
-    b"\xcf\0\0\0\0\0\0\0\0",
-    b"\xd0\0",
-    b"\xd1\0\0",
-    b"\xd2\0\0\0\0",
-    b"\xd3\0\0\0\0\0\0\0\0",
-    b"\xca\0\0\0\0",
-    b"\xcb\0\0\0\0\0\0\0\0",
-    b"\xa0",
-    b"\xa2ab",
-    b"\xd9\x01a",
-    b"\xda\0\x01a",
-    b"\xdb\0\0\0\x01a",
-    b"\xc4\x01a",
-    b"\xc5\0\x01a",
-    b"\xc6\0\0\0\x01a",
-    b"\xc7\x01\x05a",
-    b"\xc8\0\x01\x05a",
-    b"\xc9\0\0\0\x01\x05a",
-    b"\xd4\x05a",
-    b"\xd5\x05ab",
-    b"\xd6\x05abcd",
-    b"\xd7\x05abcdefgh",
-    b"\xd8\x05abcdefghabcdefgh",
-    b"\x90",
-    b"\x92\x01\x90",
-    b"\xdc\0\x01\x01",
-    b"\xdd\0\0\0\x01\x01",
-    b"\x80",
-    b"\x81\x01\x02",
-    b"\xde\0\x01\x01\x02",
-    b"\xdf\0\0\0\x01\x01\x02",
+/// One value of every form, whole: those without a payload, numbers, text, bytes, extensions, lists and maps.
+const FORMS: [&[&[u8]]; 8] = [
+    &[b"\x00", b"\x7f", b"\xff", b"\xc0", b"\xc2", b"\xc3"],
+    &[b"\xcc\0", b"\xcd\0\0", b"\xce\0\0\0\0", b"\xcf\0\0\0\0\0\0\0\0", b"\xca\0\0\0\0"],
+    &[b"\xd0\0", b"\xd1\0\0", b"\xd2\0\0\0\0", b"\xd3\0\0\0\0\0\0\0\0", b"\xcb\0\0\0\0\0\0\0\0"],
+    &[b"\xa0", b"\xa2ab", b"\xd9\x01a", b"\xda\0\x01a", b"\xdb\0\0\0\x01a"],
+    &[b"\xc4\x01a", b"\xc5\0\x01a", b"\xc6\0\0\0\x01a", b"\xc7\x01\x05a", b"\xc8\0\x01\x05a"],
+    &[b"\xc9\0\0\0\x01\x05a", b"\xd4\x05a", b"\xd5\x05ab", b"\xd6\x05abcd", b"\xd7\x05abcdefgh"],
+    &[b"\xd8\x05abcdefghabcdefgh", b"\x90", b"\x92\x01\x90", b"\xdc\0\x01\x01", b"\xdd\0\0\0\x01\x01"],
+    &[b"\x80", b"\x81\x01\x02", b"\xde\0\x01\x01\x02", b"\xdf\0\0\0\x01\x01\x02"],
 ];
 
 #[test]
 fn every_form_of_a_value_is_stepped_over_whole() {
-    for form in FORMS {
+    for form in FORMS.concat() {
         let mut rest: &[u8] = &[form, &b"\x2a"[..]].concat();
         assert_eq!(skip(&mut rest, 1), Some(()), "{form:02x?}");
         assert_eq!(rest, b"\x2a", "{form:02x?}");
@@ -97,7 +65,7 @@ proptest! {
     }
 
     #[test]
-    fn a_part_of_the_fields_repeats_the_whole(values in vec(proptest::sample::select(FORMS), 1..10), keep in any::<u16>()) {
+    fn a_part_of_the_fields_repeats_the_whole(values in vec(proptest::sample::select(FORMS.concat()), 1..10), keep in any::<u16>()) {
         let map = |kept: &dyn Fn(usize) -> bool| {
             let fields = values.iter().enumerate().filter(|(at, _)| kept(*at));
             let fields: Vec<Vec<u8>> =

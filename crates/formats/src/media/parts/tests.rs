@@ -1,8 +1,11 @@
-use tito_types::Media;
+use tito_types::{Delta, EngineError, Media};
 
 use super::*;
-use crate::testing::{bind, outcome};
-use crate::{NotMigratable, VllmGenerate};
+use crate::testing::{bind, end, fold, outcome, prompt, rows, stream};
+use crate::{Exchange, NotMigratable, VllmGenerate};
+
+/// One image by its address.
+const ONE: &str = r#"[{"type":"image_url","url":"data:,"}]"#;
 
 fn body(parts: &str) -> String {
     format!(r#"{{"token_ids":[1,2,3],"sampling_params":{{}},"content_parts":{parts}}}"#)
@@ -66,68 +69,42 @@ fn a_name_makes_no_two_things_one_and_imitates_nothing() {
 
 #[test]
 fn a_part_that_cannot_be_used_is_named() {
+    check("[]", "ok");
+    for [parts, expected] in rows(
+        r#"
+        {} | Invalid content_parts: must be a list, got an object
+        [1] | Invalid content_parts[0]: must be an object, got 1
+        [null] | Invalid content_parts[0]: must be an object, got null
+        [{}] | Invalid content_parts[0].type: is required
+        [{"type":"image_url"}] | Invalid content_parts[0].url: is required
+        [{"type":"image_url","url":{"url":"data:,"}}] | Invalid content_parts[0].url: must be a string, got an object
+        [{"type":"image_url","url":"data:,"},{"type":"image_url","url":"data:,","detail":"low"}] | Invalid content_parts[1].detail: is not a known field
+        [{"type":"image_url","url":"data:,","uuid":""}] | Invalid content_parts[0].uuid: must be 1 to 512 bytes, got 0
+        "#,
+    ) {
+        check(parts, expected);
+    }
     let flat = r#"is not supported: a part is flat: {"type":"image_url","url":"…"}"#;
-    for (parts, expected) in [
-        ("[]", "ok".to_owned()),
-        ("{}", "Invalid content_parts: must be a list, got an object".to_owned()),
-        ("[1]", "Invalid content_parts[0]: must be an object, got 1".to_owned()),
-        ("[null]", "Invalid content_parts[0]: must be an object, got null".to_owned()),
-        ("[{}]", "Invalid content_parts[0].type: is required".to_owned()),
-        (r#"[{"type":"image_url"}]"#, "Invalid content_parts[0].url: is required".to_owned()),
-        (
-            r#"[{"type":"image_url","image_url":{"url":"data:,"}}]"#,
-            format!("NotExpressible content_parts[0].image_url: {flat}"),
-        ),
-        (
-            r#"[{"type":"video_url","url":"data:,","video_url":[7]}]"#,
-            format!("NotExpressible content_parts[0].video_url: {flat}"),
-        ),
-        (
-            r#"[{"type":"audio_url","url":"data:,","audio_url":[7]}]"#,
-            format!("NotExpressible content_parts[0].audio_url: {flat}"),
-        ),
-        (
-            r#"[{"type":"image_url","url":{"url":"data:,"}}]"#,
-            "Invalid content_parts[0].url: must be a string, got an object".to_owned(),
-        ),
-        (
-            r#"[{"type":"image_url","url":"data:,"},{"type":"image_url","url":"data:,","detail":"low"}]"#,
-            "Invalid content_parts[1].detail: is not a known field".to_owned(),
-        ),
-        (
-            r#"[{"type":"image_url","url":"data:,","uuid":""}]"#,
-            "Invalid content_parts[0].uuid: must be 1 to 512 bytes, got 0".to_owned(),
-        ),
+    for (kind, more) in [
+        ("image_url", r#""image_url":{"url":"data:,"}"#),
+        ("video_url", r#""url":"data:,","video_url":[7]"#),
+        ("audio_url", r#""url":"data:,","audio_url":[7]"#),
     ] {
-        check(parts, &expected);
+        let expected = format!("NotExpressible content_parts[0].{kind}: {flat}");
+        check(&format!(r#"[{{"type":"{kind}",{more}}}]"#), &expected);
     }
     for kind in ["", "image", "text", "Image_url", "depth_url"] {
-        check(
-            &format!(r#"[{{"type":"{kind}","url":"data:,"}}]"#),
-            "Invalid content_parts[0].type: must be image_url, video_url or audio_url",
-        );
+        let expected = "Invalid content_parts[0].type: must be image_url, video_url or audio_url";
+        check(&format!(r#"[{{"type":"{kind}","url":"data:,"}}]"#), expected);
     }
-    for url in [
-        "",
-        "media.test/a.png",
-        "file:///etc/passwd",
-        "HTTP://h",
-        "//h",
-        "ftp://h",
-        "data",
-        " data:,",
-        "https:/h",
-    ] {
-        check(
-            &format!(r#"[{{"type":"image_url","url":"{url}"}}]"#),
-            "Invalid content_parts[0].url: must begin with http://, https:// or data:",
-        );
-    }
-    for url in ["http://h/a b", "data:,\\n", "http://h\\u0000", "https://h\\r\\nX: y"] {
-        check(
-            &format!(r#"[{{"type":"image_url","url":"{url}"}}]"#),
-            "Invalid content_parts[0].url: must not hold spaces or control characters",
-        );
+    let other_schemes = ["", "media.test/a.png", "file:///etc/passwd", "HTTP://h", "//h", "ftp://h", "data"];
+    let schemes = other_schemes.into_iter().chain([" data:,", "https:/h"]);
+    let schemes = schemes.map(|url| (url, "must begin with http://, https:// or data:"));
+    let spaced = ["http://h/a b", "data:,\\n", "http://h\\u0000", "https://h\\r\\nX: y"];
+    let spaced = spaced.map(|url| (url, "must not hold spaces or control characters"));
+    for (url, expected) in schemes.chain(spaced) {
+        let parts = format!(r#"[{{"type":"image_url","url":"{url}"}}]"#);
+        check(&parts, &format!("Invalid content_parts[0].url: {expected}"));
     }
 }
 
@@ -138,72 +115,62 @@ fn parts_are_bounded() {
     check(&list(64), "ok");
     check(&list(65), "Invalid content_parts: must hold at most 64 entries");
     let address = |bytes: usize| format!("http://{}", "h".repeat(bytes - 7));
-    check(&format!("[{}]", part(&address(8192), "u")), "ok");
-    check(
-        &format!("[{}]", part(&address(8193), "u")),
-        "Invalid content_parts[0].url: must be at most 8192 bytes unless it is data:",
-    );
-    check(&format!("[{}]", part(&format!("data:{}", "h".repeat(9000)), "u")), "ok");
-    check(&format!("[{}]", part("data:,", &"u".repeat(512))), "ok");
-    check(
-        &format!("[{}]", part("data:,", &"é".repeat(257))),
-        "Invalid content_parts[0].uuid: must be 1 to 512 bytes, got 514",
-    );
+    let long = "Invalid content_parts[0].url: must be at most 8192 bytes unless it is data:";
+    for (url, uuid, expected) in [
+        (address(8192), "u".to_owned(), "ok"),
+        (address(8193), "u".to_owned(), long),
+        (format!("data:{}", "h".repeat(9000)), "u".to_owned(), "ok"),
+        ("data:,".to_owned(), "u".repeat(512), "ok"),
+        (
+            "data:,".to_owned(),
+            "é".repeat(257),
+            "Invalid content_parts[0].uuid: must be 1 to 512 bytes, got 514",
+        ),
+    ] {
+        check(&format!("[{}]", part(&url, &uuid)), expected);
+    }
 }
 
 #[test]
 fn ids_of_a_prompt_that_the_engine_expands_cannot_be_returned() {
-    let parts = r#"[{"type":"image_url","url":"data:,"}]"#;
     let said = "NotExpressible return_token_ids: is not supported with content_parts: engines do not say where in the \
         prompt they put the media; send features instead";
-    for (more, expected) in [
-        (r#","return_token_ids":true"#, said),
-        (r#","return_token_ids":true,"stream":true"#, said),
-        (r#","return_token_ids":false"#, "ok"),
-        (r#","features":{}"#, "ok"),
+    for (parts, more, expected) in [
+        (ONE, r#","return_token_ids":true"#, said),
+        (ONE, r#","return_token_ids":true,"stream":true"#, said),
+        (ONE, r#","return_token_ids":false"#, "ok"),
+        (ONE, r#","features":{}"#, "ok"),
+        ("[]", r#","return_token_ids":true"#, "ok"),
     ] {
-        let body = body(&format!("{parts}{more}"));
-        assert_eq!(outcome(&bind(&VllmGenerate, &body)), expected, "{more}");
+        check(&format!("{parts}{more}"), expected);
     }
-    let none = body(r#"[],"return_token_ids":true"#);
-    assert_eq!(outcome(&bind(&VllmGenerate, &none)), "ok");
 }
 
 #[test]
 fn the_engine_counts_a_prompt_that_it_expands() {
-    let parts = r#"[{"type":"image_url","url":"data:,"}]"#;
-    let facts = || crate::testing::prompt(&[0; 12], Vec::new());
-    for stream in [false, true] {
-        let more = if stream { r#","stream":true,"stream_options":{"include_usage":true}"# } else { "" };
-        let mut exchange = bind(&VllmGenerate, &body(&format!("{parts}{more}"))).unwrap().exchange;
-        assert_eq!(exchange.usage().prompt_tokens, 0, "not known yet");
-        let delta = tito_types::Delta { prompt: Some(facts()), ..crate::testing::end(0, 0) };
-        let reply = if stream {
-            crate::testing::stream(&mut *exchange, vec![delta])
-        } else {
-            crate::testing::fold(&mut *exchange, vec![delta])
+    for more in ["", r#","stream":true,"stream_options":{"include_usage":true}"#] {
+        let reply = |exchange: &mut dyn Exchange, delta| {
+            if more.is_empty() { fold(exchange, vec![delta]) } else { stream(exchange, vec![delta]) }
         };
-        assert!(reply.unwrap().contains(r#""prompt_tokens":12"#), "stream = {stream}");
-        assert_eq!(exchange.usage().prompt_tokens, 12);
-        let mut silent = bind(&VllmGenerate, &body(&format!("{parts}{more}"))).unwrap().exchange;
-        let reply = if stream {
-            crate::testing::stream(&mut *silent, vec![crate::testing::end(0, 0)])
-        } else {
-            crate::testing::fold(&mut *silent, vec![crate::testing::end(0, 0)])
-        };
+        let exchange = || bind(&VllmGenerate, &body(&format!("{ONE}{more}"))).unwrap().exchange;
+        let mut counted = exchange();
+        assert_eq!(counted.usage().prompt_tokens, 0, "not known yet");
+        let delta = Delta { prompt: Some(prompt(&[0; 12], Vec::new())), ..end(0, 0) };
+        assert!(reply(&mut *counted, delta).unwrap().contains(r#""prompt_tokens":12"#), "{more}");
+        assert_eq!(counted.usage().prompt_tokens, 12);
         let said = "nothing came about the length of the prompt".to_owned();
-        assert_eq!(reply, Err(tito_types::EngineError::Protocol(said)));
+        assert_eq!(reply(&mut *exchange(), end(0, 0)), Err(EngineError::Protocol(said)));
     }
 }
 
 #[test]
 fn prompt_log_probs_of_an_expanded_prompt_need_its_ids() {
-    let asks = |parts: &str, sampling: &str| {
-        let body = body(parts).replace("{}", sampling);
-        bind(&VllmGenerate, &body).unwrap().requests[0].outputs.prompt_token_ids
-    };
-    let parts = r#"[{"type":"image_url","url":"data:,"}]"#;
-    assert!(asks(parts, r#"{"prompt_logprobs":1}"#));
-    assert!(!asks(parts, r#"{"logprobs":1}"#));
-    assert!(!asks("[]", r#"{"prompt_logprobs":1}"#));
+    for (parts, sampling, asked) in [
+        (ONE, r#"{"prompt_logprobs":1}"#, true),
+        (ONE, r#"{"logprobs":1}"#, false),
+        ("[]", r#"{"prompt_logprobs":1}"#, false),
+    ] {
+        let bound = bind(&VllmGenerate, &body(parts).replace("{}", sampling)).unwrap();
+        assert_eq!(bound.requests[0].outputs.prompt_token_ids, asked, "{parts} {sampling}");
+    }
 }
