@@ -41,10 +41,10 @@ struct Record {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Conversations that begin per second, on average.
-    #[arg(long, default_value_t = 0.75)]
+    #[arg(long, default_value_t = 0.5)]
     rate: f64,
     /// Time in which they begin, in seconds.
-    #[arg(long, default_value_t = 180.0)]
+    #[arg(long, default_value_t = 240.0)]
     seconds: f64,
 }
 
