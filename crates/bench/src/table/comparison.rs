@@ -31,10 +31,21 @@ impl fmt::Display for Comparison {
             self.targets.iter().try_for_each(|target| write!(f, "{:>TARGET_WIDTH$}", cell(target, key)))?;
             writeln!(f)?;
         }
-        for report in self.runs.iter().filter(|report| !report.ok()) {
-            writeln!(f, "\nA run that failed:\n{report}")?;
+        for index in 0..self.targets.len() {
+            self.failed(f, index)?;
         }
         Ok(())
+    }
+}
+
+impl Comparison {
+    /// How many runs of a target failed, and the first of them; the others are in the JSON.
+    fn failed(&self, f: &mut fmt::Formatter<'_>, target: usize) -> fmt::Result {
+        let runs = self.runs.iter().skip(target).step_by(self.targets.len());
+        let failed: Vec<_> = runs.filter(|report| !report.ok()).collect();
+        let Some(first) = failed.first() else { return Ok(()) };
+        let (count, rounds) = (failed.len(), self.rounds);
+        writeln!(f, "\nFAILED       {count} of {rounds} runs of {}, first:\n{first}", self.targets[target].name)
     }
 }
 

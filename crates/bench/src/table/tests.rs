@@ -147,3 +147,14 @@ async fn a_comparison_reads_like_this() {
         "]],
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_target_whose_runs_all_failed_shows_the_first_of_them_alone() {
+    let mut failed = report().await;
+    failed.requests.failed = 1;
+    let runs = vec![report().await, failed.clone(), report().await, failed];
+    let lines = Comparison::new(2, 2, runs, Vec::new()).to_string();
+    let shown: Vec<&str> = lines.lines().filter(|line| line.starts_with("FAILED ")).collect();
+    assert_eq!(shown, ["FAILED       2 of 2 runs of it, first:"]);
+    assert_eq!(lines.matches("\nrequests ").count(), 1, "{lines}");
+}

@@ -71,7 +71,7 @@ pub(crate) struct MockArgs {
     /// Ranks behind this address; all from the first one on when absent
     #[arg(long, value_name = "N", hide_short_help = true, help_heading = "As vllm-rs")]
     data_parallel_size_local: Option<u32>,
-    /// KV events to publish, as vLLM's flag; port 0: a free one
+    /// KV events to publish, as vLLM's flag; tcp://*:0: a free port
     #[arg(long, value_name = "JSON", value_parser = kv_events, help_heading = "As vllm-rs")]
     kv_events_config: Option<KvEventsConfig>,
     /// How blocks are named: sha256 or sha256_cbor

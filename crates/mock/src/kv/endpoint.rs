@@ -6,7 +6,7 @@ use crate::config::KvEventsConfig;
 
 /// An endpoint that the mock cannot serve.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("kv events: {endpoint} is no tcp endpoint of an address and a port")]
+#[error("kv events: {endpoint} is no tcp endpoint of an address and a port; port 0 goes with * only")]
 pub struct EndpointError {
     /// The endpoint as configured.
     pub endpoint: String,
@@ -28,11 +28,15 @@ pub(crate) fn check(config: &KvEventsConfig) -> Result<(), EndpointError> {
     config.replay_endpoint.as_deref().map_or(Ok(()), |endpoint| replay(endpoint, any).map(|_| ()))
 }
 
-/// Where events are published: as in vLLM, only a wildcard is bound. `any` is the address that `*` stands for.
+/// Where events are published: as in vLLM, only a wildcard is bound. `any` is the address that `*` stands for. Port 0, a
+/// free one, can be bound and not be connected to.
 pub(crate) fn publish(endpoint: &str, any: IpAddr) -> Result<Place, EndpointError> {
     let (host, port) = split(endpoint)?;
     if host.contains('*') || host.contains("::") {
         return Ok(Place::Bind(SocketAddr::new(any, port)));
+    }
+    if port == 0 {
+        return Err(EndpointError { endpoint: endpoint.to_owned() });
     }
     Ok(Place::Connect(endpoint.to_owned()))
 }

@@ -294,6 +294,7 @@ fn only_wildcards_are_bound_and_only_tcp_is_served() {
         assert!(endpoint::publish(bad, any).is_err(), "{bad}");
         assert!(endpoint::replay(bad, any).is_err(), "{bad}");
     }
+    assert!(endpoint::publish("tcp://10.0.0.1:0", any).is_err(), "nothing to connect to");
     assert!(endpoint::replay("tcp://name.example:1", any).is_err(), "names are not looked up");
     for host in ["*", "[::]"] {
         let bound = endpoint::with_port(&format!("tcp://{host}:0"), u16::MAX);
