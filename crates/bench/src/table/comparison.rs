@@ -44,8 +44,8 @@ impl Comparison {
         let runs = self.runs.iter().skip(target).step_by(self.targets.len());
         let failed: Vec<_> = runs.filter(|report| !report.ok()).collect();
         let Some(first) = failed.first() else { return Ok(()) };
-        let (count, rounds) = (failed.len(), self.rounds);
-        writeln!(f, "\nFAILED       {count} of {rounds} runs of {}, first:\n{first}", self.targets[target].name)
+        let (count, rounds, name) = (failed.len(), self.rounds, &self.targets[target].name);
+        writeln!(f, "\nFAILED       {count} of {rounds} runs of {name}, first:\n{first}")
     }
 }
 
