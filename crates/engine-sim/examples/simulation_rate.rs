@@ -1,5 +1,5 @@
 //! How many requests of 512 ids in and 16 out one core simulates per second:
-//! `cargo run --release -p tito-engine-sim --example rate`.
+//! `cargo run --release -p tito-engine-sim --example simulation_rate`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

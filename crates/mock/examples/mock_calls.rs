@@ -1,5 +1,5 @@
 //! How many calls of 512 ids in and 16 out an instant mock serves over loopback, client included:
-//! `cargo run --release -p tito-mock --example rate -- [unary|stream] [concurrency] [calls] [kv]`. With `kv` it
+//! `cargo run --release -p tito-mock --example mock_calls -- [unary|stream] [concurrency] [calls] [kv]`. With `kv` it
 //! publishes KV events meanwhile.
 
 use std::net::SocketAddr;
@@ -33,7 +33,7 @@ async fn main() -> Result<(), Failure> {
         endpoint: "tcp://*:0".to_owned(),
         ..KvEventsConfig::default()
     };
-    let kv_events = arguments.get(3).is_some_and(|wish| wish == "kv").then_some(events);
+    let kv_events = arguments.get(3).is_some_and(|events| events == "kv").then_some(events);
     let sizes = MockConfig { max_num_seqs: 1024, max_num_batched_tokens: 16_384, ..MockConfig::new() };
     // A pool that forgets, so that blocks are stored all the time.
     let mock = MockConfig { num_gpu_blocks: 2048, kv_events, ..sizes }.build().await?;
