@@ -17,11 +17,12 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::config::{self, BenchConfig, Load, PromptSource, Stop, Target};
-use crate::input::DataSet;
+use crate::input::Matched;
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::rng::{Purpose, Rng};
 use crate::run::{Error, run};
+use crate::table::UNCHECKED;
 
 pub(crate) use summary::median;
 pub use summary::{MinMax, TargetSummary};
@@ -64,14 +65,18 @@ pub async fn compare(
 ) -> Result<Comparison, Error> {
     config::rounds(rounds).map_err(Error::Config)?;
     let targets: Vec<_> = std::iter::once(&config.target).chain(others).collect();
+    let matched = match &config.workload.prompts {
+        PromptSource::DataSet { set, .. } => Some(Matched::new(set, targets.len())),
+        PromptSource::Random { .. } | PromptSource::Trace { .. } => None,
+    };
     let of = |target: usize, round: u32| {
         let mut config = BenchConfig { target: targets[target].clone(), ..config.clone() };
         config.workload.seed = config.workload.seed.wrapping_add(u64::from(round));
         config.workload.prompt_seed = prompt_seed(config.workload.prompt_seed, round, target);
         config.target.name = format!("{} {}/{rounds}", config.target.name, round + 1);
-        if let PromptSource::DataSet { set, first } = &mut config.workload.prompts {
-            let run = u64::from(round) * targets.len() as u64 + target as u64;
-            *first = share(set, rounds, targets.len()) * run;
+        if let (PromptSource::DataSet { order, .. }, Some(matched)) = (&mut config.workload.prompts, &matched)
+        {
+            *order = matched.order(target, share(matched, rounds) * u64::from(round));
         }
         config
     };
@@ -93,26 +98,50 @@ pub async fn compare(
         turn.sort_by_key(|(at, _)| *at);
         runs.extend(turn.into_iter().map(|(_, report)| report));
     }
-    let warnings = shared::warnings(&backends).into_iter().chain(repeated(config, rounds, targets.len()));
-    Ok(Comparison::new(rounds, targets.len(), runs, warnings.collect()))
+    let mut warnings: Vec<_> = unchecked(&targets).into_iter().chain(shared::warnings(&backends)).collect();
+    if let Some(matched) = &matched {
+        warnings.extend(unequal(matched));
+        warnings.extend(repeated(config, matched, rounds));
+    }
+    Ok(Comparison::new(rounds, targets.len(), runs, warnings))
 }
 
 /// How many prompts of a data set each run may send before it sends those of another run.
-fn share(set: &DataSet, rounds: u32, targets: usize) -> u64 {
-    set.prompts() / (u64::from(rounds) * targets as u64)
+fn share(matched: &Matched, rounds: u32) -> u64 {
+    matched.places() / u64::from(rounds)
+}
+
+/// A sentence where targets get prompts of other lengths than others.
+fn unequal(matched: &Matched) -> Option<String> {
+    let (unequal, places) = (matched.unequal, matched.places());
+    (unequal > 0).then(|| {
+        format!(
+            "{unequal} of {places} prompts per target differ in length, or in the output asked for, from those of other \
+             targets: the data set has too few that are equal"
+        )
+    })
 }
 
 /// A sentence where runs are known to send the same prompts of a data set.
-fn repeated(config: &BenchConfig, rounds: u32, targets: usize) -> Option<String> {
-    let PromptSource::DataSet { set, .. } = &config.workload.prompts else { return None };
+fn repeated(config: &BenchConfig, matched: &Matched, rounds: u32) -> Option<String> {
     let Load::Closed { stop: Stop::Requests(requests), .. } = config.load else { return None };
-    let (share, prompts) = (share(set, rounds, targets), set.prompts());
+    let (share, places) = (share(matched, rounds), matched.places());
     (requests > share).then(|| {
         format!(
-            "{prompts} prompts are {share} for each run, which sends {requests} requests: what one target was asked may \
-             be in a cache when the next is asked the same"
+            "{places} prompts per target are {share} for each run, which sends {requests} requests: what one run asked \
+             may be in a cache when another asks the same"
         )
     })
+}
+
+/// A sentence that names the targets whose certificates were accepted unseen.
+fn unchecked(targets: &[&Target]) -> Option<String> {
+    let names: Vec<_> = targets
+        .iter()
+        .filter(|target| target.certificates_checked() == Some(false))
+        .map(|target| target.name.as_str())
+        .collect();
+    (!names.is_empty()).then(|| format!("{}: {UNCHECKED}", names.join(", ")))
 }
 
 /// The targets by number, in the order of their turns: each round begins with another one.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 
 use crate::goodput::Slo;
-use crate::input::{DataSet, Trace};
+use crate::input::{DataSet, LineOrder, Trace};
 use crate::rng::Rng;
 
 pub use lengths::{Bell, Choice, Lengths};
@@ -135,13 +135,14 @@ pub enum PromptSource {
         /// Which requests share the beginning of their prompts.
         prefix: PrefixConfig,
     },
-    /// They are read from a file, line by line, and again from the first after the last.
+    /// They are read from a file.
     DataSet {
         /// The prompts.
         #[serde(serialize_with = "shared")]
         set: Arc<DataSet>,
-        /// Which line is sent first, from 0.
-        first: u64,
+        /// Which lines are sent, in JSON the first, counted from 0.
+        #[serde(rename = "first", serialize_with = "first_line")]
+        order: LineOrder,
     },
     /// Their lengths and common blocks are recorded, their ids are drawn.
     Trace {
@@ -267,6 +268,10 @@ fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Er
 #[expect(clippy::ref_option, reason = "serde gives a reference")]
 fn optional_seconds<S: Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
     time.map(|time| time.as_secs_f64()).serialize(serializer)
+}
+
+fn first_line<S: Serializer>(order: &LineOrder, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(order.line(0))
 }
 
 fn shared<T: Serialize, S: Serializer>(value: &Arc<T>, serializer: S) -> Result<S::Ok, S::Error> {

@@ -2,8 +2,11 @@
 
 mod data_set;
 mod lines;
+mod matched;
 mod trace;
 
 pub use data_set::DataSet;
 pub use lines::InputError;
+pub use matched::LineOrder;
+pub(crate) use matched::Matched;
 pub use trace::Trace;

@@ -54,7 +54,7 @@ pub use connection::TlsError;
 pub use export::{Export, ExportError, ExportWriter, RequestRecord};
 pub use failure::FailureKind;
 pub use goodput::{Goodput, Slo};
-pub use input::{DataSet, InputError, Trace};
+pub use input::{DataSet, InputError, LineOrder, Trace};
 pub use page::{comparison_html, run_html, sweep_html};
 pub use percentiles::{LowerBounds, Percentiles};
 pub use process::ProcessError;

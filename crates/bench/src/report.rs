@@ -95,6 +95,8 @@ pub struct TargetLabel {
     pub url: String,
     /// Route driven.
     pub api: Api,
+    /// Whether the server's certificate was checked; null where the URL is not `https://`.
+    pub certificates_checked: Option<bool>,
 }
 
 /// What latencies are counted from.
@@ -217,6 +219,7 @@ impl Report {
                 name: config.target.name.clone(),
                 url: config.target.url.clone(),
                 api: config.target.api,
+                certificates_checked: config.target.certificates_checked(),
             },
             workload: config.workload.clone(),
             load: config.load,

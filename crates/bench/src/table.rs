@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::config::{Api, ArrivalProcess, Load, PromptSource, SessionConfig, Stop, WorkloadConfig};
 use crate::goodput::Goodput;
-use crate::report::{Clock, Report};
+use crate::report::{Clock, Report, TargetLabel};
 use crate::steady::SteadyWindow;
 
 impl fmt::Display for Report {
@@ -20,6 +20,7 @@ impl fmt::Display for Report {
         writeln!(f, "{}  {} ({api})", self.target.name, self.target.url)?;
         writeln!(f, "  {}", WorkloadLine(&self.workload))?;
         writeln!(f, "  {}", LoadLine(self.load))?;
+        fmt_trust(&self.target, f)?;
         let requests = self.requests;
         write!(f, "requests     {} succeeded, {} failed", requests.succeeded, requests.failed)?;
         write!(f, ", {} shed, {:.3} s", requests.shed, self.elapsed_s)?;
@@ -50,6 +51,17 @@ impl fmt::Display for Report {
             writeln!(f, "FAILED       gave up after {} failed requests", self.limits.failures_max)?;
         }
         Ok(())
+    }
+}
+
+/// What a report says where any certificate was accepted.
+pub(crate) const UNCHECKED: &str =
+    "certificates were not checked, so anyone may have answered for the server";
+
+fn fmt_trust(target: &TargetLabel, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match target.certificates_checked {
+        Some(false) => writeln!(f, "WARNING      {UNCHECKED}"),
+        Some(true) | None => Ok(()),
     }
 }
 
@@ -174,8 +186,12 @@ impl fmt::Display for WorkloadLine<'_> {
                     write!(f, ", {groups} groups × {siblings} siblings sharing {}", prefix.tokens)?;
                 }
             }
-            PromptSource::DataSet { set, first } => {
-                write!(f, "{mode}, {set} from line {}, {exactly}{output_tokens} output tokens", first + 1)?;
+            PromptSource::DataSet { set, order } => {
+                write!(
+                    f,
+                    "{mode}, {set} from line {}, {exactly}{output_tokens} output tokens",
+                    order.line(0) + 1
+                )?;
                 write!(f, " where it does not say, seed {seed}")?;
             }
             PromptSource::Trace { trace } => write!(f, "{mode}, {trace}, seed {seed}")?,

@@ -277,8 +277,12 @@ pub(crate) async fn run_in_memory(
     config: &BenchConfig,
     script: impl Fn(Asked) -> Answer + Send + Sync + 'static,
 ) -> Report {
-    let progress: Arc<dyn Progress> = Arc::new(Silent);
-    run_over(config, Memory::new(64 << 10, script), &Pacer::Runtime, &progress).await.unwrap()
+    run_over(config, Memory::new(64 << 10, script), &Pacer::Runtime, &silent()).await.unwrap()
+}
+
+/// A progress that shows nothing.
+pub(crate) fn silent() -> Arc<dyn Progress> {
+    Arc::new(Silent)
 }
 
 /// A right unary reply with two tokens.

@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use crate::config::{ConfigError, Lengths, PromptSource, SessionConfig, Span, Target, WorkloadConfig};
 use crate::decimal::push_decimal;
-use crate::input::{DataSet, Trace};
+use crate::input::{DataSet, LineOrder, Trace};
 use crate::rng::{Purpose, Rng};
 use crate::session::{FirstTurn, Session};
 use json::Frame;
@@ -43,8 +43,8 @@ pub(crate) struct Body {
 enum Prompts {
     /// Drawn, with shared prefixes.
     Random(RandomPrompts),
-    /// Read from a file; request 0 is the line with this number.
-    DataSet { set: Arc<DataSet>, first: u64 },
+    /// Read from a file.
+    DataSet { set: Arc<DataSet>, order: LineOrder },
     /// Drawn for each request anew, with the lengths of a file.
     LengthsOf { set: Arc<DataSet>, ids: Span, prompt_seed: u64 },
     /// Drawn for each block of a trace.
@@ -63,7 +63,9 @@ impl Workload {
             PromptSource::Random { prompt_tokens, prefix } => {
                 Prompts::Random(RandomPrompts::try_new(config, prompt_tokens, *prefix, requests)?)
             }
-            PromptSource::DataSet { set, first } => Prompts::DataSet { set: Arc::clone(set), first: *first },
+            PromptSource::DataSet { set, order } => {
+                Prompts::DataSet { set: Arc::clone(set), order: order.clone() }
+            }
             PromptSource::Trace { trace } => Prompts::Trace { trace: Arc::clone(trace), ids, prompt_seed },
         };
         Ok(Self::of(target, config, prompts))
@@ -156,7 +158,7 @@ impl Prompts {
     fn text_bytes(&self, number: u64) -> usize {
         match self {
             Self::Random(random) => random.text_bytes(number),
-            Self::DataSet { set, first } => set.text(number.wrapping_add(*first)).len(),
+            Self::DataSet { set, order } => set.text(order.line(number)).len(),
             Self::LengthsOf { set, ids, .. } => room(set.prompt_tokens(number), *ids),
             Self::Trace { trace, ids, .. } => room(trace.prompt_tokens(number), *ids),
         }
@@ -166,10 +168,10 @@ impl Prompts {
     fn write(&self, number: u64, text: &mut Vec<u8>) -> u32 {
         match self {
             Self::Random(random) => random.write(number, text),
-            Self::DataSet { set, first } => {
-                let number = number.wrapping_add(*first);
-                text.extend_from_slice(set.text(number));
-                set.prompt_tokens(number)
+            Self::DataSet { set, order } => {
+                let line = order.line(number);
+                text.extend_from_slice(set.text(line));
+                set.prompt_tokens(line)
             }
             Self::LengthsOf { set, ids, prompt_seed } => {
                 let mut rng = Rng::new(*prompt_seed, Purpose::Tail, number);
@@ -188,7 +190,7 @@ impl Prompts {
     fn output_tokens(&self, number: u64) -> Option<u32> {
         match self {
             Self::Random(_) => None,
-            Self::DataSet { set, first } => set.output_tokens(number.wrapping_add(*first)),
+            Self::DataSet { set, order } => set.output_tokens(order.line(number)),
             Self::LengthsOf { set, .. } => set.output_tokens(number),
             Self::Trace { trace, .. } => Some(trace.output_tokens(number)),
         }

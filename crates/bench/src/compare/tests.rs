@@ -1,13 +1,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Comparison, MinMax, compare, order};
-use crate::config::{Api, Load, PrefixConfig, PromptSource, Stop, Target};
-use crate::input::DataSet;
-use crate::progress::{Progress, Silent};
+use super::{Comparison, MinMax, compare, order, unchecked, unequal};
+use crate::config::{Api, Load, PrefixConfig, PromptSource, Stop, Target, Trust};
+use crate::input::{DataSet, LineOrder, Matched};
 use crate::report::Report;
 use crate::run::Error;
-use crate::testing::{Answer, OverTcp, TWO_TOKENS, config, random, run_in_memory};
+use crate::testing::{Answer, OverTcp, TWO_TOKENS, config, random, run_in_memory, silent};
 
 async fn a_report(name: &str, requests_per_s: f64) -> Report {
     let mut report = run_in_memory(&config(Api::Generate, false), |_| Answer::json(TWO_TOKENS)).await;
@@ -25,25 +24,21 @@ async fn ratios_are_taken_within_a_round_so_that_drift_cancels() {
         runs.push(a_report("b", 2.0 * speed).await);
     }
     let comparison = Comparison::new(3, 2, runs, Vec::new());
-    let of = |target: usize| {
+    let exact = |value| MinMax { min: value, max: value };
+    for (target, name, median, ratio, spread) in [
+        (0, "a", 10.0, 1.0, MinMax { min: 1.0, max: 100.0 }),
+        (1, "b", 20.0, 2.0, MinMax { min: 2.0, max: 200.0 }),
+    ] {
         let summary = &comparison.targets[target];
-        (summary.name.as_str(), summary.median["requests_per_s"], summary.ratio["requests_per_s"])
-    };
-    assert_eq!([of(0), of(1)], [("a", 10.0, 1.0), ("b", 20.0, 2.0)]);
-    let spread = |target: usize| {
-        let summary = &comparison.targets[target];
-        (summary.spread["requests_per_s"], summary.ratio_spread["requests_per_s"])
-    };
-    assert_eq!(spread(0), (MinMax { min: 1.0, max: 100.0 }, MinMax { min: 1.0, max: 1.0 }));
-    assert_eq!(spread(1), (MinMax { min: 2.0, max: 200.0 }, MinMax { min: 2.0, max: 2.0 }));
+        let (key, found) =
+            ("requests_per_s", (summary.median["requests_per_s"], summary.ratio["requests_per_s"]));
+        assert_eq!((summary.name.as_str(), found), (name, (median, ratio)));
+        assert_eq!((summary.spread[key], summary.ratio_spread[key]), (spread, exact(ratio)));
+    }
     assert!(
         !comparison.targets[0].median.contains_key("ttft_ms.p50"),
         "what was not measured is not compared"
     );
-}
-
-fn progress() -> Arc<dyn Progress> {
-    Arc::new(Silent)
 }
 
 /// What one run asked, warm-up first.
@@ -72,7 +67,7 @@ async fn targets_take_turns_and_no_run_asks_for_the_prompts_of_another() {
     config.workload.prompts = random("20-200", PrefixConfig { groups: 1, tokens: 8, siblings: 1 });
     config.target.url.clone_from(&a.url);
     let other = Target { name: "other".to_owned(), url: b.url.clone(), ..config.target.clone() };
-    let comparison = compare(&config, &[other], 3, &progress()).await.unwrap();
+    let comparison = compare(&config, &[other], 3, &silent()).await.unwrap();
 
     assert!(comparison.ok() && comparison.warnings.is_empty(), "{:?}", comparison.warnings);
     let names: Vec<_> = comparison.runs.iter().map(|run| run.target.name.as_str()).collect();
@@ -107,8 +102,8 @@ fn every_target_begins_a_round_in_turn() {
 async fn a_bad_target_ends_a_comparison_before_the_first_run() {
     let config = config(Api::Generate, false);
     let bad = Target { url: "x".to_owned(), ..config.target.clone() };
-    assert!(matches!(compare(&config, &[bad], 1, &progress()).await, Err(Error::Config(_))));
-    assert!(matches!(compare(&config, &[], 0, &progress()).await, Err(Error::Config(_))));
+    assert!(matches!(compare(&config, &[bad], 1, &silent()).await, Err(Error::Config(_))));
+    assert!(matches!(compare(&config, &[], 0, &silent()).await, Err(Error::Config(_))));
 }
 
 #[tokio::test(start_paused = true)]
@@ -119,7 +114,7 @@ async fn a_failed_run_fails_the_comparison() {
 }
 
 #[tokio::test]
-async fn runs_over_a_data_set_begin_at_different_lines_and_repetition_is_warned_of() {
+async fn runs_over_a_data_set_send_different_lines_of_equal_lengths_or_say_that_they_do_not() {
     let (seen, mut asked) = tokio::sync::mpsc::unbounded_channel();
     let server = OverTcp::start(move |asked| {
         seen.send(asked.body["token_ids"][0].as_u64()).unwrap();
@@ -127,17 +122,23 @@ async fn runs_over_a_data_set_begin_at_different_lines_and_repetition_is_warned_
     });
     let server = server.await;
     let file = tempfile::NamedTempFile::new().unwrap();
-    let rows: Vec<_> = (0..9).map(|id| format!("{{\"token_ids\":[{id}]}}\n")).collect();
+    // Every other prompt is longer; nine do not come out even.
+    let row = |id: u32| format!("{{\"token_ids\":{:?}}}\n", vec![id; 1 + id as usize % 2]);
+    let rows: Vec<_> = (0..9).map(row).collect();
     std::fs::write(file.path(), rows.concat()).unwrap();
     let set = Arc::new(DataSet::read(file.path()).unwrap());
 
+    let of_three = unequal(&Matched::new(&set, 3)).unwrap();
+    assert!(of_three.starts_with("1 of 3 prompts per target differ in length"), "{of_three}");
+    assert_eq!(unequal(&Matched::new(&set, 2)), None);
+
     let mut config = config(Api::Generate, false);
     config.target.url.clone_from(&server.url);
-    config.workload.prompts = PromptSource::DataSet { set, first: 0 };
+    config.workload.prompts = PromptSource::DataSet { set, order: LineOrder::FILE };
     let other = Target { name: "other".to_owned(), ..config.target.clone() };
     let mut sent = async |requests| {
         config.load = Load::Closed { concurrency: 1, stop: Stop::Requests(requests) };
-        let comparison = compare(&config, std::slice::from_ref(&other), 2, &progress()).await.unwrap();
+        let comparison = compare(&config, std::slice::from_ref(&other), 2, &silent()).await.unwrap();
         let ids: Vec<_> = std::iter::from_fn(|| asked.try_recv().ok()).flatten().collect();
         (ids, comparison.warnings)
     };
@@ -146,7 +147,21 @@ async fn runs_over_a_data_set_begin_at_different_lines_and_repetition_is_warned_
     assert_eq!(warnings.len(), 1, "one server behind both: {warnings:?}");
     let (_, warnings) = sent(3).await;
     assert!(
-        warnings[1].starts_with("9 prompts are 2 for each run, which sends 3 requests: "),
+        warnings[1].starts_with("4 prompts per target are 2 for each run, which sends 3 requests: "),
         "{warnings:?}"
     );
+}
+
+#[test]
+fn a_comparison_names_the_targets_whose_certificates_are_not_checked() {
+    let target = |name: &str, scheme: &str, trust| {
+        let url = format!("{scheme}://it.test");
+        Target { name: name.to_owned(), url, trust, ..config(Api::Generate, false).target }
+    };
+    let (plain, public) =
+        (target("plain", "http", Trust::Anyone), target("public", "https", Trust::PublicRoots));
+    let (a, b) = (target("a", "https", Trust::Anyone), target("b", "HTTPS", Trust::Anyone));
+    assert_eq!(unchecked(&[&plain, &public]), None);
+    let warning = unchecked(&[&plain, &a, &public, &b]).unwrap();
+    assert!(warning.starts_with("a, b: certificates were not checked"), "{warning}");
 }

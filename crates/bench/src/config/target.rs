@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::parse::{ParseError, wrong};
+use crate::target::Endpoint;
 
 /// A server to measure, and how it wants to be asked.
 #[derive(Debug, Clone)]
@@ -31,6 +32,14 @@ pub struct Target {
     pub extra_body: Map<String, Value>,
     /// Processes of this target on this machine whose CPU and memory are read before and after.
     pub pids: Vec<u32>,
+}
+
+impl Target {
+    /// Whether the certificate of the server is checked; absent where the URL is not `https://`.
+    pub(crate) fn certificates_checked(&self) -> Option<bool> {
+        let tls = Endpoint::parse(&self.url).is_ok_and(|endpoint| endpoint.tls);
+        tls.then_some(self.trust != Trust::Anyone)
+    }
 }
 
 /// The route a request goes to.

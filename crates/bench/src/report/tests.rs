@@ -32,107 +32,43 @@ async fn the_json_names_every_number_with_its_unit() {
     let mut keys = String::new();
     list_keys(&json, "", &mut keys);
     expect![[r"
-        target.name
-        target.url
-        target.api
-        workload.prompts.random.prompt_tokens
-        workload.prompts.random.prefix.groups
-        workload.prompts.random.prefix.tokens
-        workload.prompts.random.prefix.siblings
-        workload.session
-        workload.output_tokens
-        workload.ids.first
-        workload.ids.last
-        workload.ignore_eos
-        workload.stream
-        workload.seed
-        workload.prompt_seed
-        load.loop
-        load.concurrency
-        load.requests
-        limits.request_timeout_s
-        limits.reply_bytes_max
-        limits.failures_max
-        report.slo.ttft_ms
-        report.slo.itl_ms
-        report.slo.tpot_ms
-        report.slo.e2e_ms
-        report.interval_s
-        report.lag_max_s
-        report.late_allowed
-        clock
-        elapsed_s
-        requests.succeeded
-        requests.failed
-        requests.shed
-        requests.warmup_succeeded
-        requests.warmup_failed
-        requests_per_s
-        prompt_tokens_per_s
-        output_tokens_per_s
-        ttft_ms
-        itl_ms
-        itl_event_ms
-        tpot_ms
-        e2e_ms.count
-        e2e_ms.censored
-        e2e_ms.mean
-        e2e_ms.p50
-        e2e_ms.p90
-        e2e_ms.p95
-        e2e_ms.p99
-        e2e_ms.p99_9
-        e2e_ms.max
-        goodput
-        steady
-        send_lag_ms
-        read_lag_ms.count
-        read_lag_ms.censored
-        read_lag_ms.mean
-        read_lag_ms.p50
-        read_lag_ms.p90
-        read_lag_ms.p95
-        read_lag_ms.p99
-        read_lag_ms.p99_9
-        read_lag_ms.max
-        events_coalesced
-        connections_opened
-        cpu_ms_per_request
-        rss_peak_bytes
-        processes[].pid
-        processes[].name
-        processes[].cpu_ms
-        processes[].cpu_ms_per_request
-        processes[].rss_peak_bytes
-        processes[].rss_bytes
-        generator.cpu_ms_per_request
-        generator.cores_busy
-        gave_up
-        series.interval_s
-        series.intervals[].at_s
-        series.intervals[].sent
-        series.intervals[].succeeded
-        series.intervals[].failed
-        series.intervals[].shed
-        series.intervals[].in_flight
-        series.intervals[].output_tokens
-        series.intervals[].ttft_ms_p50
-        series.intervals[].ttft_ms_p99
-        series.intervals[].e2e_ms_p50
-        series.intervals[].e2e_ms_p99
+         clock elapsed_s requests_per_s prompt_tokens_per_s output_tokens_per_s ttft_ms itl_ms itl_event_ms tpot_ms goodput steady send_lag_ms events_coalesced connections_opened cpu_ms_per_request rss_peak_bytes gave_up
+        target name url api certificates_checked
+        workload session output_tokens ignore_eos stream seed prompt_seed
+        workload.prompts
+        workload.prompts.random prompt_tokens
+        workload.prompts.random.prefix groups tokens siblings
+        workload.ids first last
+        load loop concurrency requests
+        limits request_timeout_s reply_bytes_max failures_max
+        report interval_s lag_max_s late_allowed
+        report.slo ttft_ms itl_ms tpot_ms e2e_ms
+        requests succeeded failed shed warmup_succeeded warmup_failed
+        e2e_ms count censored mean p50 p90 p95 p99 p99_9 max
+        read_lag_ms count censored mean p50 p90 p95 p99 p99_9 max
+        failures
+        processes[] pid name cpu_ms cpu_ms_per_request rss_peak_bytes rss_bytes
+        generator cpu_ms_per_request cores_busy
+        series interval_s
+        series.intervals[] at_s sent succeeded failed shed in_flight output_tokens ttft_ms_p50 ttft_ms_p99 e2e_ms_p50 e2e_ms_p99
     "]]
     .assert_eq(&keys);
 }
 
-fn list_keys(json: &Value, path: &str, keys: &mut String) {
+/// A line for each object: its path, then its members that are neither an object nor a list.
+fn list_keys(json: &Value, path: &str, lines: &mut String) {
     match json {
         Value::Object(object) => {
+            let plain = object.iter().filter(|(_, value)| !value.is_object() && !value.is_array());
+            *lines += path;
+            lines.extend(plain.flat_map(|(key, _)| [" ", key]));
+            *lines += "\n";
             for (key, value) in object {
-                let separator = if path.is_empty() { "" } else { "." };
-                list_keys(value, &format!("{path}{separator}{key}"), keys);
+                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                list_keys(value, &path, lines);
             }
         }
-        Value::Array(array) => array.iter().for_each(|value| list_keys(value, &format!("{path}[]"), keys)),
-        _ => keys.extend([path, "\n"]),
+        Value::Array(array) => array.iter().for_each(|value| list_keys(value, &format!("{path}[]"), lines)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (),
     }
 }

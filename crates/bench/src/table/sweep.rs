@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{LoadLine, WorkloadLine, shown_time};
+use super::{LoadLine, WorkloadLine, fmt_trust, shown_time};
 use crate::percentiles::Percentiles;
 use crate::sweep::{Sweep, SweepStep};
 
@@ -12,6 +12,7 @@ impl fmt::Display for Sweep {
         writeln!(f, "{}  {}", first.report.target.name, first.report.target.url)?;
         writeln!(f, "  {}", WorkloadLine(&first.report.workload))?;
         writeln!(f, "  first step: {}", LoadLine(first.report.load))?;
+        fmt_trust(&first.report.target, f)?;
         if let Some(goodput) = first.report.goodput {
             writeln!(
                 f,

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use expect_test::{Expect, expect};
+use expect_test::expect;
 
 use crate::compare::{Comparison, MinMax, TargetSummary};
 use crate::config::{Api, ArrivalProcess, Load, PrefixConfig};
@@ -40,29 +40,22 @@ async fn report() -> Report {
     report
 }
 
-#[track_caller]
-fn check(shown: &impl std::fmt::Display, expect: &Expect) {
-    expect.assert_eq(&shown.to_string());
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_closed_loop_reads_like_this() {
-    check(
-        &report().await,
-        &expect![[r"
-            it  http://it.test/base/ (generate)
-              unary, 4 prompt tokens, 2 output tokens, seed 7
-              closed loop, 1 in flight, 1 requests
-            requests     1 succeeded, 0 failed, 0 shed, 2.500 s
-            throughput   1234.6 requests/s, 2469 output tokens/s, 4938 prompt tokens/s
-            ms                 mean        p50        p90        p95        p99      p99.9        max
-            E2E               1.500      1.000      2.000      2.500      3.000     12.250   1234.500
-            read lag          0.000      0.000      0.000      0.000      0.000      0.000      0.000
-                         from sending (closed loop: service time)
-            process      42 (tito): 0.0712 CPU ms/request, RSS 29.0 MiB, peak 30.0 MiB
-            generator    0.0500 CPU ms/request, 0.62 cores busy, 1 connections
-        "]],
-    );
+    expect![[r"
+        it  http://it.test/base/ (generate)
+          unary, 4 prompt tokens, 2 output tokens, seed 7
+          closed loop, 1 in flight, 1 requests
+        requests     1 succeeded, 0 failed, 0 shed, 2.500 s
+        throughput   1234.6 requests/s, 2469 output tokens/s, 4938 prompt tokens/s
+        ms                 mean        p50        p90        p95        p99      p99.9        max
+        E2E               1.500      1.000      2.000      2.500      3.000     12.250   1234.500
+        read lag          0.000      0.000      0.000      0.000      0.000      0.000      0.000
+                     from sending (closed loop: service time)
+        process      42 (tito): 0.0712 CPU ms/request, RSS 29.0 MiB, peak 30.0 MiB
+        generator    0.0500 CPU ms/request, 0.62 cores busy, 1 connections
+    "]]
+    .assert_eq(&report().await.to_string());
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,61 +84,57 @@ async fn an_open_loop_with_trouble_reads_like_this() {
     report.failures.insert("status_503".to_owned(), Failures { count: 2, example: "busy".to_owned() });
     report.process_errors.push("process 43 is gone".to_owned());
     report.gave_up = true;
-    check(
-        &report,
-        &expect![[r"
-            it  http://it.test/base/ (generate)
-              streaming, 128-512 prompt tokens, up to 2 output tokens, seed 7, 8 groups × 16 siblings sharing 64
-              open loop, 1500 requests/s (Poisson), 10 s, at most 512 in flight
-            requests     1 succeeded, 2 failed, 3 shed, 2.500 s, after 100 for warm-up
-            throughput   1234.6 requests/s, 2469 output tokens/s, 4938 prompt tokens/s
-            ms                 mean        p50        p90        p95        p99      p99.9        max
-            TTFT              1.500      1.000      2.000      2.500      3.000     12.250   1234.500
-            E2E               1.500      1.000      2.000      2.500      3.000    >12.250  >1234.500
-            send lag          1.500      1.000      2.000      2.500      3.000     12.250   1234.500
-            read lag          0.000      0.000      0.000      0.000      0.000      0.000      0.000
-                         from when the request was due (open loop)
-                         > at least: a failed request took at least the time after which it failed
-            process      42 (tito): 0.0712 CPU ms/request, RSS 29.0 MiB, peak 30.0 MiB
-            generator    0.0500 CPU ms/request, 0.62 cores busy, 1 connections
-            FAILED       2 × status_503: busy
-            FAILED       3 arrivals shed: too many requests in flight
-            FAILED       process 43 is gone
-            FAILED       gave up after 1000 failed requests
-        "]],
-    );
+    report.target.certificates_checked = Some(false);
+    expect![[r"
+        it  http://it.test/base/ (generate)
+          streaming, 128-512 prompt tokens, up to 2 output tokens, seed 7, 8 groups × 16 siblings sharing 64
+          open loop, 1500 requests/s (Poisson), 10 s, at most 512 in flight
+        WARNING      certificates were not checked, so anyone may have answered for the server
+        requests     1 succeeded, 2 failed, 3 shed, 2.500 s, after 100 for warm-up
+        throughput   1234.6 requests/s, 2469 output tokens/s, 4938 prompt tokens/s
+        ms                 mean        p50        p90        p95        p99      p99.9        max
+        TTFT              1.500      1.000      2.000      2.500      3.000     12.250   1234.500
+        E2E               1.500      1.000      2.000      2.500      3.000    >12.250  >1234.500
+        send lag          1.500      1.000      2.000      2.500      3.000     12.250   1234.500
+        read lag          0.000      0.000      0.000      0.000      0.000      0.000      0.000
+                     from when the request was due (open loop)
+                     > at least: a failed request took at least the time after which it failed
+        process      42 (tito): 0.0712 CPU ms/request, RSS 29.0 MiB, peak 30.0 MiB
+        generator    0.0500 CPU ms/request, 0.62 cores busy, 1 connections
+        FAILED       2 × status_503: busy
+        FAILED       3 arrivals shed: too many requests in flight
+        FAILED       process 43 is gone
+        FAILED       gave up after 1000 failed requests
+    "]]
+    .assert_eq(&report.to_string());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_comparison_reads_like_this() {
     let summary = |name: &str, rate: f64, ratio: f64, cost: Option<f64>| TargetSummary {
         name: name.to_owned(),
-        median: [("requests_per_s", rate)]
+        median: cost
             .into_iter()
-            .chain(cost.map(|cost| ("cpu_ms_per_request", cost)))
+            .map(|cost| ("cpu_ms_per_request", cost))
+            .chain([("requests_per_s", rate)])
             .collect(),
         spread: [("requests_per_s", MinMax { min: 0.9 * rate, max: 1.0 * rate })].into(),
         ratio: [("requests_per_s", ratio)].into(),
         ratio_spread: [("requests_per_s", MinMax { min: ratio, max: ratio })].into(),
     };
     let targets = vec![summary("tito", 9000.0, 1.0, Some(0.07)), summary("peer", 1200.5, 0.133, None)];
-    check(
-        &Comparison {
-            rounds: 5,
-            targets,
-            runs: vec![report().await],
-            warnings: vec!["a and b share".to_owned()],
-        },
-        &expect![[r"
-            unary, 4 prompt tokens, 2 output tokens, seed 7
-            closed loop, 1 in flight, 1 requests
-            WARNING      a and b share
-            medians of 5 rounds ± half their range; × is against tito, per round
-                                                                tito                              peer
-            cpu_ms_per_request               0.070                                                   –
-            requests_per_s                9000.000   ±5.0 %   ×1.000        1200.500   ±5.0 %   ×0.133
-        "]],
-    );
+    let (runs, warnings) = (vec![report().await], vec!["a and b share".to_owned()]);
+    let comparison = Comparison { rounds: 5, targets, runs, warnings };
+    expect![[r"
+        unary, 4 prompt tokens, 2 output tokens, seed 7
+        closed loop, 1 in flight, 1 requests
+        WARNING      a and b share
+        medians of 5 rounds ± half their range; × is against tito, per round
+                                                            tito                              peer
+        cpu_ms_per_request               0.070                                                   –
+        requests_per_s                9000.000   ±5.0 %   ×1.000        1200.500   ±5.0 %   ×0.133
+    "]]
+    .assert_eq(&comparison.to_string());
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use tempfile::NamedTempFile;
 use super::random::TAILS_MAX;
 use super::{Body, Prompts, Workload};
 use crate::config::{Api, ConfigError, Lengths, PrefixConfig, PromptSource, Span, WorkloadConfig};
-use crate::input::{DataSet, Trace};
+use crate::input::{DataSet, Matched, Trace};
 use crate::testing;
 
 fn workload(config: &WorkloadConfig, requests: Option<u64>) -> Workload {
@@ -193,7 +193,7 @@ fn a_data_set_is_sent_in_its_order_from_the_line_that_is_named() {
     let rows =
         file("{\"token_ids\":[1,2],\"output_tokens\":7}\n{\"token_ids\":[3]}\n{\"token_ids\":[4,5]}\n");
     let set = Arc::new(DataSet::read(rows.path()).unwrap());
-    let prompts = PromptSource::DataSet { set, first: 2 };
+    let prompts = PromptSource::DataSet { order: Matched::new(&set, 1).order(0, 2), set };
     let config = WorkloadConfig { prompts, ..with_output("9", 1) };
     let sent = workload(&config, None);
     let shown: Vec<_> =

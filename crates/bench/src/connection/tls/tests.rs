@@ -71,8 +71,10 @@ async fn replies_over_tls_are_measured_like_others() {
     for (stream, answer) in [(false, Answer::json(TWO_TOKENS)), (true, Answer::events(&STREAM))] {
         let server = OverTcp::with_tls(authority.acceptor(), move |_| answer.clone()).await;
         for trust in [Trust::File(authority.file()), Trust::Anyone] {
+            let checked = trust != Trust::Anyone;
             let report = run(&towards(&server, trust, stream), &silent()).await.unwrap();
             assert!(report.ok(), "{:?}", report.failures);
+            assert_eq!(report.target.certificates_checked, Some(checked));
         }
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use tito_bench::{
-    DataSet, InputError, Lengths, PrefixConfig, PromptSource, SessionConfig, Span, TimeSpan, Trace,
-    WorkloadConfig, defaults,
+    DataSet, InputError, Lengths, LineOrder, PrefixConfig, PromptSource, SessionConfig, Span, TimeSpan,
+    Trace, WorkloadConfig, defaults,
 };
 
 use crate::units;
@@ -107,7 +107,8 @@ impl WorkArgs {
 
     fn prompts(&self, requests: Option<u64>) -> Result<PromptSource, InputError> {
         if let Some(path) = &self.dataset {
-            return Ok(PromptSource::DataSet { set: Arc::new(DataSet::read(path)?), first: 0 });
+            let set = Arc::new(DataSet::read(path)?);
+            return Ok(PromptSource::DataSet { set, order: LineOrder::FILE });
         }
         if let Some(path) = &self.trace {
             let trace = Trace::read(path, requests, self.trace_block_tokens)?;
