@@ -11,18 +11,15 @@ use crate::testing::{Answer, Asked, STREAM, TWO_TOKENS, config, run_in_memory};
 
 /// Runs one request and compares its head (without what changes with versions) and its body.
 async fn check_request(config: &BenchConfig, expect: Expect) {
-    let seen = Arc::new(Mutex::new(String::new()));
-    let stream = config.workload.stream;
-    let script = {
-        let seen = Arc::clone(&seen);
-        move |asked: Asked| {
-            let kept = |line: &&str| !line.starts_with("user-agent") && !line.starts_with("content-length");
-            let head: Vec<_> = asked.head.trim_end().lines().filter(kept).collect();
-            *seen.lock().unwrap() = format!("{}\n{}", head.join("\n"), asked.body);
-            if stream { Answer::events(&STREAM) } else { Answer::json(TWO_TOKENS) }
-        }
-    };
-    assert!(run_in_memory(config, script).await.ok());
+    let (seen, stream) = (Arc::new(Mutex::new(String::new())), config.workload.stream);
+    let asked = Arc::clone(&seen);
+    let report = run_in_memory(config, move |Asked { head, body, .. }| {
+        let kept = |line: &&str| !line.starts_with("user-agent") && !line.starts_with("content-length");
+        let head: Vec<_> = head.trim_end().lines().filter(kept).collect();
+        *asked.lock().unwrap() = format!("{}\n{body}", head.join("\n"));
+        if stream { Answer::events(&STREAM) } else { Answer::json(TWO_TOKENS) }
+    });
+    assert!(report.await.ok());
     expect.assert_eq(&seen.lock().unwrap());
 }
 

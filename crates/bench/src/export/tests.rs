@@ -1,8 +1,7 @@
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use expect_test::expect;
-use serde_json::Value;
+use serde_json::{Value, json};
+use tempfile::NamedTempFile;
 
 use super::{Export, ExportError, QUEUE_LINES_MAX, RequestRecord};
 use crate::config::{Api, BenchConfig, Load, Stop};
@@ -11,29 +10,14 @@ use crate::progress::{Progress, Silent, Total};
 use crate::run::run_over;
 use crate::testing::{Answer, Memory, STREAM, config};
 
-/// A file that goes with the value.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        Self(std::env::temp_dir().join(format!("tito-bench-{}-{name}.jsonl", std::process::id())))
-    }
-
-    fn lines(&self) -> Vec<Value> {
-        let text = std::fs::read_to_string(&self.0).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
+fn lines(file: &NamedTempFile) -> Vec<Value> {
+    let text = std::fs::read_to_string(file).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// Runs with an export over a server that fails every third request after its first event.
-async fn run_exported(config: &BenchConfig, scratch: &Scratch) {
-    let (export, writer) = Export::create(&scratch.0, Arc::new(Silent)).unwrap();
+async fn run_exported(config: &BenchConfig, file: &NamedTempFile) {
+    let (export, writer) = Export::create(file.path(), Arc::new(Silent)).unwrap();
     let server = Memory::new(1 << 16, |asked| match asked.number % 3 {
         2 => Answer::events(&[STREAM[0], "data: {\"error\":{\"code\":\"lost\"}}\n\n"]),
         _ => Answer::events(&STREAM),
@@ -45,12 +29,12 @@ async fn run_exported(config: &BenchConfig, scratch: &Scratch) {
 
 #[tokio::test(start_paused = true)]
 async fn each_measured_request_is_a_line_and_no_other() {
-    let scratch = Scratch::new("lines");
+    let file = NamedTempFile::new().unwrap();
     let mut config = config(Api::Generate, true);
     config.warmup_requests = 3;
     config.load = Load::Closed { concurrency: 1, stop: Stop::Requests(6) };
-    run_exported(&config, &scratch).await;
-    let lines = scratch.lines();
+    run_exported(&config, &file).await;
+    let lines = lines(&file);
     assert_eq!(lines.len(), 6);
     let failures: Vec<_> = lines.iter().map(|line| line["failure"].as_str()).collect();
     assert_eq!(failures, [None, None, Some("error_reply"), None, None, Some("error_reply")]);
@@ -60,48 +44,16 @@ async fn each_measured_request_is_a_line_and_no_other() {
         for key in ["due_s", "sent_s", "ended_s", "ttft_ms", "itl_event_ms_max", "tpot_ms", "e2e_ms"] {
             line[key] = line[key].as_f64().map_or(Value::Null, |time| (time >= 0.0).into());
         }
-        serde_json::to_string_pretty(&line).unwrap()
+        line
     };
-    expect![[r#"
-        {
-          "target": "it",
-          "number": 1,
-          "due_s": true,
-          "sent_s": true,
-          "ended_s": true,
-          "prompt_tokens": 4,
-          "output_tokens": 2,
-          "output_events": 2,
-          "ttft_ms": true,
-          "itl_event_ms_max": true,
-          "tpot_ms": true,
-          "e2e_ms": true,
-          "good": true,
-          "steady": true,
-          "failure": null,
-          "detail": null
-        }"#]]
-    .assert_eq(&fixed(&lines[1]));
-    expect![[r#"
-        {
-          "target": "it",
-          "number": 2,
-          "due_s": true,
-          "sent_s": true,
-          "ended_s": true,
-          "prompt_tokens": 4,
-          "output_tokens": null,
-          "output_events": 1,
-          "ttft_ms": true,
-          "itl_event_ms_max": null,
-          "tpot_ms": null,
-          "e2e_ms": true,
-          "good": false,
-          "steady": true,
-          "failure": "error_reply",
-          "detail": "{\"code\":\"lost\"}"
-        }"#]]
-    .assert_eq(&fixed(&lines[2]));
+    let right = json!({"target": "it", "number": 1, "due_s": true, "sent_s": true, "ended_s": true,
+        "prompt_tokens": 4, "output_tokens": 2, "output_events": 2, "ttft_ms": true, "itl_event_ms_max": true,
+        "tpot_ms": true, "e2e_ms": true, "good": true, "steady": true, "failure": null, "detail": null});
+    let lost = json!({"target": "it", "number": 2, "due_s": true, "sent_s": true, "ended_s": true,
+        "prompt_tokens": 4, "output_tokens": null, "output_events": 1, "ttft_ms": true, "itl_event_ms_max": null,
+        "tpot_ms": null, "e2e_ms": true, "good": false, "steady": true, "failure": "error_reply",
+        "detail": "{\"code\":\"lost\"}"});
+    assert_eq!([fixed(&lines[1]), fixed(&lines[2])], [right, lost]);
 }
 
 #[test]
@@ -122,15 +74,15 @@ fn what_the_run_says_is_passed_on() {
             self.0.lock().unwrap().push("end".to_owned());
         }
     }
-    let (log, scratch) = (Arc::new(Log::default()), Scratch::new("passed"));
-    let (export, writer) = Export::create(&scratch.0, Arc::<Log>::clone(&log)).unwrap();
+    let (log, file) = (Arc::new(Log::default()), NamedTempFile::new().unwrap());
+    let (export, writer) = Export::create(file.path(), Arc::<Log>::clone(&log)).unwrap();
     export.begin("x", Total::Requests(1));
     export.measured(&record(7));
     export.finished(true);
     export.end();
     export.finish(writer).unwrap();
     assert_eq!(*log.0.lock().unwrap(), ["begin x", "measured 7", "finished true", "end"]);
-    assert_eq!(scratch.lines().len(), 1);
+    assert_eq!(lines(&file).len(), 1);
 }
 
 fn record(number: u64) -> RequestRecord<'static> {
@@ -156,18 +108,18 @@ fn record(number: u64) -> RequestRecord<'static> {
 
 #[test]
 fn a_disk_that_cannot_keep_up_costs_lines_and_says_how_many() {
-    let (queue, lines) = std::sync::mpsc::sync_channel(QUEUE_LINES_MAX);
+    let (queue, queued) = std::sync::mpsc::sync_channel(QUEUE_LINES_MAX);
     let export = Export { progress: Arc::new(Silent), queue, lost: 0.into() };
     for number in 0..QUEUE_LINES_MAX as u64 + 5 {
         export.measured(&record(number));
     }
     // The writer begins only now that the queue has overflowed.
-    let scratch = Scratch::new("lost");
-    let file = std::io::BufWriter::new(std::fs::File::create(&scratch.0).unwrap());
-    let writer = std::thread::spawn(move || super::write(file, &lines));
+    let file = NamedTempFile::new().unwrap();
+    let sink = std::io::BufWriter::new(file.reopen().unwrap());
+    let writer = std::thread::spawn(move || super::write(sink, &queued));
     let error = export.finish(super::ExportWriter(writer)).unwrap_err();
     assert!(matches!(error, ExportError::Lost(5)), "{error}");
-    assert_eq!(scratch.lines().len(), QUEUE_LINES_MAX);
+    assert_eq!(lines(&file).len(), QUEUE_LINES_MAX);
 }
 
 #[test]

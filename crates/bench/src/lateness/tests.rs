@@ -1,14 +1,12 @@
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Signs, reasons};
 use crate::config::{Api, Load, Stop};
 use crate::pacer::Pacer;
 use crate::percentiles::Percentiles;
-use crate::progress::{Progress, Silent};
 use crate::report::{GeneratorUse, Report};
 use crate::run::run_over;
-use crate::testing::{Answer, Memory, STREAM, config};
+use crate::testing::{Answer, Memory, STREAM, config, silent};
 use crate::times::{Sample, Times};
 
 fn lag(ms: u64) -> Option<Percentiles> {
@@ -88,8 +86,7 @@ async fn run_late(late_allowed: bool) -> Report {
         }
         Answer::events(&[&STREAM.concat()])
     });
-    let progress: Arc<dyn Progress> = Arc::new(Silent);
-    run_over(&config, server, &Pacer::exact().unwrap(), &progress).await.unwrap()
+    run_over(&config, server, &Pacer::exact().unwrap(), &silent()).await.unwrap()
 }
 
 #[tokio::test]

@@ -15,10 +15,9 @@ use crate::lag::LoopLag;
 use crate::pacer::Pacer;
 use crate::percentiles::Percentiles;
 use crate::phase::Phase;
-use crate::progress::{Progress, Silent};
 use crate::report::{Clock, Report};
 use crate::run::run_over;
-use crate::testing::{Answer, Memory, TWO_TOKENS, config, run_in_memory};
+use crate::testing::{Answer, Memory, TWO_TOKENS, config, run_in_memory, silent};
 
 /// Answers at once, but for the second between `stall` and `stall` + 1 s, when everything waits for its end.
 async fn run_with_stall(config: &BenchConfig, stall: Duration) -> Report {
@@ -31,14 +30,14 @@ async fn run_with_stall(config: &BenchConfig, stall: Duration) -> Report {
     report.await
 }
 
+/// This many requests per second in equal gaps.
+fn arriving(rate_per_s: f64, duration: Duration, in_flight_max: u32) -> Load {
+    Load::Open { rate_per_s, arrivals: ArrivalProcess::Constant, duration, in_flight_max }
+}
+
 /// 100 requests per second for ten seconds.
 fn open(in_flight_max: u32) -> BenchConfig {
-    let load = Load::Open {
-        rate_per_s: 100.0,
-        arrivals: ArrivalProcess::Constant,
-        duration: Duration::from_secs(10),
-        in_flight_max,
-    };
+    let load = arriving(100.0, Duration::from_secs(10), in_flight_max);
     BenchConfig { load, ..config(Api::Generate, false) }
 }
 
@@ -58,10 +57,8 @@ async fn a_stall_of_one_second_shows_in_the_percentiles_of_an_open_loop() {
 
 #[tokio::test(start_paused = true)]
 async fn a_closed_loop_hides_the_same_stall_and_says_that_it_reports_service_time() {
-    let closed = BenchConfig {
-        load: Load::Closed { concurrency: 1, stop: Stop::Requests(1000) },
-        ..config(Api::Generate, false)
-    };
+    let load = Load::Closed { concurrency: 1, stop: Stop::Requests(1000) };
+    let closed = BenchConfig { load, ..config(Api::Generate, false) };
     let report = run_with_stall(&closed, Duration::ZERO).await;
     assert_eq!(report.clock, Clock::ServiceTime);
     let e2e = report.e2e_ms.unwrap();
@@ -90,8 +87,7 @@ async fn a_generator_that_is_late_counts_its_lateness_as_latency() {
         limits: config.limits,
         lag: Arc::new(LoopLag::new()),
     };
-    let progress: Arc<dyn Progress> = Arc::new(Silent);
-    let phase = Phase::new(&Arc::new(caller), &progress, &config.report, None);
+    let phase = Phase::new(&Arc::new(caller), &silent(), &config.report, None);
     let arrivals = Arrivals::new(ArrivalProcess::Constant, 100.0, 1);
     // By the time the loop runs, the second in which all requests were due has passed.
     tokio::time::advance(Duration::from_secs(2)).await;
@@ -109,10 +105,8 @@ async fn a_generator_that_is_late_counts_its_lateness_as_latency() {
 
 #[tokio::test(start_paused = true)]
 async fn a_closed_loop_with_a_deadline_waits_for_what_is_in_flight() {
-    let config = BenchConfig {
-        load: Load::Closed { concurrency: 3, stop: Stop::Time(Duration::from_millis(2500)) },
-        ..config(Api::Generate, false)
-    };
+    let load = Load::Closed { concurrency: 3, stop: Stop::Time(Duration::from_millis(2500)) };
+    let config = BenchConfig { load, ..config(Api::Generate, false) };
     let report = run_in_memory(&config, |_| {
         let not_before = Some(Instant::now() + Duration::from_secs(1));
         Answer { not_before, ..Answer::json(TWO_TOKENS) }
@@ -130,10 +124,9 @@ async fn a_run_that_is_dropped_cuts_its_requests_off() {
         Answer { not_before: Some(Instant::now() + Duration::from_secs(5)), ..Answer::json(TWO_TOKENS) }
     });
     let connections = server.connections();
-    let config = config(Api::Generate, false);
-    let progress: Arc<dyn Progress> = Arc::new(Silent);
+    let (config, silent) = (config(Api::Generate, false), silent());
     tokio::select! {
-        _ = run_over(&config, server, &Pacer::Runtime, &progress) => panic!("the reply takes longer"),
+        _ = run_over(&config, server, &Pacer::Runtime, &silent) => panic!("the reply takes longer"),
         asked = seen.recv() => asked.expect("the request arrives"),
     }
     // The server finds its client gone when it answers, instead of waiting for a next request.
@@ -143,7 +136,10 @@ async fn a_run_that_is_dropped_cuts_its_requests_off() {
 }
 
 /// Sessions of three turns with a second of thinking; what each request was asked with, and when.
-async fn run_sessions(load: Load, answer: fn(u64) -> Answer) -> (Report, Vec<(Duration, Vec<u64>)>) {
+async fn run_sessions(
+    load: Load,
+    answer: impl Fn(u64) -> Answer + Send + Sync + 'static,
+) -> (Report, Vec<(Duration, Vec<u64>)>) {
     let mut config = BenchConfig { load, ..config(Api::Generate, false) };
     let second = Duration::from_secs(1);
     config.workload.session = Some(SessionConfig {
@@ -183,12 +179,7 @@ async fn a_session_goes_on_from_what_the_server_answered_after_thinking() {
 
 #[tokio::test(start_paused = true)]
 async fn sessions_that_arrive_at_a_rate_run_side_by_side_until_the_time_is_over() {
-    let load = Load::Open {
-        rate_per_s: 2.0,
-        arrivals: ArrivalProcess::Constant,
-        duration: Duration::from_millis(1600),
-        in_flight_max: 10,
-    };
+    let load = arriving(2.0, Duration::from_millis(1600), 10);
     let (report, asked) = run_sessions(load, |_| Answer::json(TWO_TOKENS)).await;
     assert!(report.ok());
     // Sessions at 0, 0.5, 1 and 1.5 s; second turns only of the first two, before 1.6 s.
@@ -208,20 +199,16 @@ async fn a_failed_turn_ends_its_session() {
 #[tokio::test(start_paused = true)]
 async fn a_reply_without_ids_cannot_be_gone_on_from() {
     let load = Load::Closed { concurrency: 1, stop: Stop::Requests(1) };
-    let text_only = |_| {
-        let body = r#"{"choices":[{"text":"ab","finish_reason":"length"}],"usage":{"completion_tokens":2}}"#;
-        Answer::json(body)
-    };
-    let (report, _) = run_sessions(load, text_only).await;
+    let text = r#"{"choices":[{"text":"ab","finish_reason":"length"}],"usage":{"completion_tokens":2}}"#;
+    let (report, _) = run_sessions(load, move |_| Answer::json(text)).await;
     assert_eq!(report.failures["no_token_ids"].count, 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_fixed_schedule_sends_when_the_trace_did_and_to_its_end() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let row =
-        |at: u32| format!("{{\"timestamp\":{at},\"input_length\":4,\"output_length\":2,\"hash_ids\":[]}}\n");
-    std::fs::write(file.path(), [row(5000), row(9000), row(6000)].concat()).unwrap();
+    let row = |at| format!(r#"{{"timestamp":{at},"input_length":4,"output_length":2,"hash_ids":[]}}"#);
+    std::fs::write(file.path(), [5000, 9000, 6000].map(row).join("\n")).unwrap();
     let trace = Arc::new(Trace::read(file.path(), None, 8).unwrap());
     let mut config = config(Api::Generate, false);
     config.workload.prompts = PromptSource::Trace { trace };

@@ -2,25 +2,25 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use expect_test::expect;
+use tokio::time::Instant;
+
 use super::{Error, run, run_over};
-use crate::config::{Api, BenchConfig, Load, Stop};
+use crate::config::{Api, ArrivalProcess, BenchConfig, Load, Stop};
 use crate::pacer::Pacer;
-use crate::progress::{Progress, Silent, Total};
+use crate::progress::{Progress, Total};
 use crate::report::Report;
-use crate::testing::{Answer, Asked, Close, Memory, OverTcp, STREAM, TWO_TOKENS, config, run_in_memory};
-use expect_test::{Expect, expect};
+use crate::testing::{
+    Answer, Asked, Close, Memory, OverTcp, STREAM, TWO_TOKENS, config, run_in_memory, silent,
+};
 
-/// Gives the answer to one request and compares the verdict.
-async fn check(api: Api, stream: bool, answer: Answer, expect: Expect) {
-    check_config(&config(api, stream), move |_| answer.clone(), expect).await;
-}
+const SUCCEEDED: &str = "ok=true succeeded=1 failed=0";
 
-async fn check_config(
-    config: &BenchConfig,
-    script: impl Fn(Asked) -> Answer + Send + Sync + 'static,
-    expect: Expect,
-) {
-    expect.assert_eq(&verdict(&run_in_memory(config, script).await));
+/// Gives the answer to one request, and compares why it failed. Nothing is expected of a right one.
+async fn check(api: Api, stream: bool, answer: Answer, failure: &str) {
+    let report = run_in_memory(&config(api, stream), move |_| answer.clone()).await;
+    let failed = || format!("ok=false succeeded=0 failed=1\n1 × {failure}");
+    assert_eq!(verdict(&report), if failure.is_empty() { SUCCEEDED.to_owned() } else { failed() });
 }
 
 fn verdict(report: &Report) -> String {
@@ -32,190 +32,97 @@ fn verdict(report: &Report) -> String {
     text
 }
 
-fn silent() -> Arc<dyn Progress> {
-    Arc::new(Silent)
+/// A configuration with so many clients and requests.
+fn closed(concurrency: u32, requests: u64) -> BenchConfig {
+    let load = Load::Closed { concurrency, stop: Stop::Requests(requests) };
+    BenchConfig { load, ..config(Api::Generate, false) }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_right_unary_reply_succeeds() {
-    let succeeds = || expect!["ok=true succeeded=1 failed=0"];
-    check(Api::Generate, false, Answer::json(TWO_TOKENS), succeeds()).await;
-    let usage_only =
-        r#"{"choices":[{"text":"ab","finish_reason":"length"}],"usage":{"completion_tokens":2}}"#;
-    check(Api::Completions, false, Answer::json(usage_only), succeeds()).await;
-    check(Api::Completions, false, Answer::json(usage_only).byte_by_byte(), succeeds()).await;
-}
+const LOST: &str =
+    "connection_lost: error reading a body from connection: unexpected EOF during chunk size line";
 
 #[tokio::test(start_paused = true)]
-async fn a_wrong_unary_reply_is_counted_under_its_kind() {
-    let table = [
-        (
-            Answer { status: 503, ..Answer::json("busy") },
-            expect![[r"
-            ok=false succeeded=0 failed=1
-            1 × status_503: busy"]],
-        ),
-        (
-            Answer::json("nonsense"),
-            expect![[r"
-            ok=false succeeded=0 failed=1
-            1 × bad_json: expected ident at line 1 column 2: nonsense"]],
-        ),
-        (
-            Answer { close: Some(Close::BeforeEnd), ..Answer::json(TWO_TOKENS) },
-            expect![[r"
-            ok=false succeeded=0 failed=1
-            1 × connection_lost: error reading a body from connection: unexpected EOF during chunk size line"]],
-        ),
-        (
-            Answer::json(&" ".repeat(5000)),
-            expect![[r"
-            ok=false succeeded=0 failed=1
-            1 × too_large: the reply is larger than 4096 bytes"]],
-        ),
-        (
-            Answer::json(r#"{"error":{"message":"no"}}"#),
-            expect![[r#"
-            ok=false succeeded=0 failed=1
-            1 × error_reply: {"message":"no"}"#]],
-        ),
-        (
-            Answer::json(r#"{"choices":[{"token_ids":[5],"finish_reason":"length"}]}"#),
-            expect![[r"
-            ok=false succeeded=0 failed=1
-            1 × token_count: 1 tokens, 2 asked, finish reason `length`"]],
-        ),
-    ];
-    for (answer, expect) in table {
-        check(Api::Generate, false, answer, expect).await;
+async fn a_unary_reply_is_right_or_counted_under_the_kind_of_its_failure() {
+    let two = || Answer::json(TWO_TOKENS);
+    let short = r#"{"choices":[{"token_ids":[5],"finish_reason":"length"}]}"#;
+    for (answer, failure) in [
+        (two(), ""),
+        (Answer { status: 503, ..Answer::json("busy") }, "status_503: busy"),
+        (Answer::json("nonsense"), "bad_json: expected ident at line 1 column 2: nonsense"),
+        (Answer { close: Some(Close::BeforeEnd), ..two() }, LOST),
+        (Answer::json(&" ".repeat(5000)), "too_large: the reply is larger than 4096 bytes"),
+        (Answer::json(r#"{"error":{"message":"no"}}"#), r#"error_reply: {"message":"no"}"#),
+        (Answer::json(short), "token_count: 1 tokens, 2 asked, finish reason `length`"),
+    ] {
+        check(Api::Generate, false, answer, failure).await;
     }
+    let usage = r#"{"choices":[{"text":"ab","finish_reason":"length"}],"usage":{"completion_tokens":2}}"#;
+    check(Api::Completions, false, Answer::json(usage), "").await;
+    check(Api::Completions, false, Answer::json(usage).byte_by_byte(), "").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_right_stream_succeeds_wherever_it_is_split() {
-    let succeeds = || expect!["ok=true succeeded=1 failed=0"];
-    check(Api::Generate, true, Answer::events(&STREAM), succeeds()).await;
-    check(Api::Generate, true, Answer::events(&STREAM).byte_by_byte(), succeeds()).await;
+    check(Api::Generate, true, Answer::events(&STREAM), "").await;
+    check(Api::Generate, true, Answer::events(&STREAM).byte_by_byte(), "").await;
     let whole = STREAM.concat();
     for at in 0..=whole.len() {
         let (left, right) = whole.split_at(at);
-        check(Api::Generate, true, Answer::events(&[left, right]), succeeds()).await;
+        check(Api::Generate, true, Answer::events(&[left, right]), "").await;
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn done_inside_a_text_does_not_end_a_stream() {
-    let events = [
+    let done_inside_a_text = [
         "data: {\"choices\":[{\"text\":\"data: [DONE]\"}]}\n\n",
         "data: {\"choices\":[{\"text\":\"\\n\\ndata: [DONE]\\n\\n\",\"finish_reason\":\"length\"}]}\n\n",
         "data: {\"choices\":[],\"usage\":{\"completion_tokens\":2}}\n\ndata: [DONE]\n\n",
     ];
-    let answer = Answer::events(&events);
-    check(Api::Completions, true, answer, expect!["ok=true succeeded=1 failed=0"]).await;
+    check(Api::Completions, true, Answer::events(&done_inside_a_text), "").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_broken_stream_is_counted_under_its_kind() {
-    let table: [(Answer, Expect); 6] = [
-        (
-            Answer::events(&STREAM[..3]),
-            expect![[r"
-            ok=false succeeded=0 failed=1
-            1 × bad_stream: the stream ended before [DONE]"]],
-        ),
-        (
-            Answer::events(&[STREAM[0], "data: {\"choi"]),
-            expect![[r"
-            ok=false succeeded=0 failed=1
-            1 × bad_stream: the stream ended inside an event"]],
-        ),
-        (
-            Answer::events(&[STREAM[0], "data: {\"error\":{\"code\":\"lost\"}}\n\n", STREAM[3]]),
-            expect![[r#"
-            ok=false succeeded=0 failed=1
-            1 × error_reply: {"code":"lost"}"#]],
-        ),
-        (
-            Answer { close: Some(Close::BeforeEnd), ..Answer::events(&STREAM[..1]) },
-            expect![[r"
-            ok=false succeeded=0 failed=1
-            1 × connection_lost: error reading a body from connection: unexpected EOF during chunk size line"]],
-        ),
-        (
-            Answer::json(TWO_TOKENS),
-            expect![[r"
-            ok=false succeeded=0 failed=1
-            1 × bad_stream: the reply is not text/event-stream"]],
-        ),
-        (
-            Answer::events(&[&format!(": {}", "x".repeat(5000))]),
-            expect![[r"
-            ok=false succeeded=0 failed=1
-            1 × too_large: an event of the stream is larger than the limit"]],
-        ),
-    ];
-    for (answer, expect) in table {
-        check(Api::Generate, true, answer, expect).await;
+    let lost = [STREAM[0], "data: {\"error\":{\"code\":\"lost\"}}\n\n", STREAM[3]];
+    let long = format!(": {}", "x".repeat(5000));
+    for (answer, failure) in [
+        (Answer::events(&STREAM[..3]), "bad_stream: the stream ended before [DONE]"),
+        (Answer::events(&[STREAM[0], "data: {\"choi"]), "bad_stream: the stream ended inside an event"),
+        (Answer::events(&lost), r#"error_reply: {"code":"lost"}"#),
+        (Answer { close: Some(Close::BeforeEnd), ..Answer::events(&STREAM[..1]) }, LOST),
+        (Answer::json(TWO_TOKENS), "bad_stream: the reply is not text/event-stream"),
+        (Answer::events(&[&long]), "too_large: an event of the stream is larger than the limit"),
+    ] {
+        check(Api::Generate, true, answer, failure).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_reply_slower_than_the_limit_is_a_timeout() {
-    let mut config = config(Api::Generate, false);
-    config.limits.request_timeout = Duration::from_secs(2);
-    let slow = |_| {
-        let not_before = Some(tokio::time::Instant::now() + Duration::from_secs(3));
-        Answer { not_before, ..Answer::json(TWO_TOKENS) }
-    };
-    check_config(
-        &config,
-        slow,
-        expect![[r"
-        ok=false succeeded=0 failed=1
-        1 × timeout: no complete reply within 2 s"]],
-    )
-    .await;
+    let not_before = Some(Instant::now() + Duration::from_secs(31));
+    let slow = Answer { not_before, ..Answer::json(TWO_TOKENS) };
+    check(Api::Generate, false, slow, "timeout: no complete reply within 30 s").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_closes_between_requests_is_replaced() {
-    let mut config = config(Api::Generate, false);
-    config.load = Load::Closed { concurrency: 2, stop: Stop::Requests(20) };
-    let closing = Answer { close: Some(Close::AfterEnd), ..Answer::json(TWO_TOKENS) };
-    let report = run_in_memory(&config, move |_| closing.clone()).await;
-    assert_eq!(verdict(&report), "ok=true succeeded=20 failed=0");
-    assert_eq!(report.connections_opened, 20);
+async fn connections_are_reused_also_after_error_replies_and_replaced_when_they_close() {
+    for (close, status, opened) in [(Some(Close::AfterEnd), 200, 20), (None, 200, 2), (None, 500, 2)] {
+        let script = move |asked: Asked| {
+            let status = if asked.number.is_multiple_of(2) { 200 } else { status };
+            Answer { status, close, ..Answer::json(TWO_TOKENS) }
+        };
+        let report = run_in_memory(&closed(2, 20), script).await;
+        assert_eq!(report.requests.succeeded, if status == 200 { 20 } else { 10 });
+        assert_eq!(report.connections_opened, opened);
+    }
 }
 
 #[tokio::test(start_paused = true)]
-async fn connections_are_reused_after_replies_and_after_error_replies() {
-    let mut config = config(Api::Generate, false);
-    config.load = Load::Closed { concurrency: 2, stop: Stop::Requests(20) };
-    let status = |number| if number % 2 == 0 { 200 } else { 500 };
-    let report = run_in_memory(&config, move |asked| Answer {
-        status: status(asked.number),
-        ..Answer::json(TWO_TOKENS)
-    })
-    .await;
-    assert_eq!((report.requests.succeeded, report.requests.failed), (10, 10));
-    assert_eq!(report.connections_opened, 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_run_gives_up_when_too_many_requests_fail() {
-    let mut config = config(Api::Generate, false);
-    config.load = Load::Closed { concurrency: 4, stop: Stop::Requests(1_000_000) };
+async fn a_run_gives_up_when_too_many_requests_fail_and_in_the_warm_up_measures_nothing() {
+    let mut config = closed(4, 1_000_000);
     config.limits.failures_max = 10;
     let report = run_in_memory(&config, |_| Answer { status: 500, ..Answer::json("") }).await;
     assert!(report.gave_up && !report.ok());
     assert!((10..14).contains(&report.requests.failed), "{}", verdict(&report));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_server_that_fails_the_warm_up_is_not_measured() {
-    let mut config = config(Api::Generate, false);
     config.warmup_requests = 100;
-    config.limits.failures_max = 10;
+    config.load = Load::Closed { concurrency: 1, stop: Stop::Requests(1) };
     let report = run_in_memory(&config, |_| Answer { status: 500, ..Answer::json("") }).await;
     assert!(report.gave_up && !report.ok());
     assert_eq!((report.requests.warmup_failed, report.requests.failed, report.e2e_ms), (10, 0, None));
@@ -226,14 +133,12 @@ async fn warm_up_requests_are_checked_but_not_measured() {
     let mut config = config(Api::Generate, false);
     config.warmup_requests = 3;
     let slow_start = |asked: Asked| {
-        let not_before = (asked.number < 3).then(|| tokio::time::Instant::now() + Duration::from_secs(1));
+        let not_before = (asked.number < 3).then(|| Instant::now() + Duration::from_secs(1));
         Answer { not_before, status: if asked.number == 1 { 500 } else { 200 }, ..Answer::json(TWO_TOKENS) }
     };
     let report = run_in_memory(&config, slow_start).await;
-    assert_eq!(
-        verdict(&report),
-        "ok=false succeeded=1 failed=0\n1 × warmup.status_500: ".to_owned() + TWO_TOKENS
-    );
+    let expected = format!("ok=false succeeded=1 failed=0\n1 × warmup.status_500: {TWO_TOKENS}");
+    assert_eq!(verdict(&report), expected);
     assert_eq!((report.requests.warmup_succeeded, report.requests.warmup_failed), (2, 1));
     let e2e = report.e2e_ms.unwrap();
     assert_eq!(e2e.count, 1);
@@ -244,7 +149,7 @@ async fn warm_up_requests_are_checked_but_not_measured() {
 async fn a_pipe_of_one_byte_is_enough() {
     let transport = Memory::new(1, |_| Answer::events(&STREAM));
     let report = run_over(&config(Api::Generate, true), transport, &Pacer::Runtime, &silent()).await;
-    assert_eq!(verdict(&report.unwrap()), "ok=true succeeded=1 failed=0");
+    assert_eq!(verdict(&report.unwrap()), SUCCEEDED);
 }
 
 #[tokio::test]
@@ -252,7 +157,7 @@ async fn both_loops_work_over_tcp() {
     let server = OverTcp::start(|_| Answer::events(&STREAM)).await;
     let mut config = config(Api::Generate, true);
     config.target.url.clone_from(&server.url);
-    config.load = Load::Closed { concurrency: 8, stop: Stop::Requests(200) };
+    config.load = closed(8, 200).load;
     config.target.pids = vec![std::process::id()];
     let closed = run(&config, &silent()).await.unwrap();
     assert_eq!(verdict(&closed), "ok=true succeeded=200 failed=0");
@@ -260,8 +165,7 @@ async fn both_loops_work_over_tcp() {
     assert!(closed.rss_peak_bytes.unwrap() > 1 << 20);
     assert!(closed.connections_opened <= 8);
 
-    let arrivals = crate::config::ArrivalProcess::Poisson;
-    let duration = Duration::from_millis(200);
+    let (arrivals, duration) = (ArrivalProcess::Poisson, Duration::from_millis(200));
     config.load = Load::Open { rate_per_s: 500.0, arrivals, duration, in_flight_max: 1000 };
     let open = run(&config, &silent()).await.unwrap();
     assert!(open.ok(), "{}", verdict(&open));
@@ -279,22 +183,23 @@ async fn a_server_that_is_not_there_fails_each_request() {
     assert!(!report.ok());
 }
 
-/// A process that does nothing until it is told to end.
-fn idle_process() -> Child {
-    Command::new("cat").stdin(Stdio::piped()).spawn().unwrap()
+/// A process that does nothing until it is told to end, and how to end it.
+fn idle_process() -> (u32, impl FnMut()) {
+    let mut child: Child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    (child.id(), move || {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    })
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_process_that_vanishes_during_the_run_is_named_in_the_report() {
-    let child = idle_process();
-    let pid = child.id();
+    let (pid, end) = idle_process();
     let mut config = config(Api::Generate, false);
     config.target.pids = vec![pid, std::process::id()];
-    let child = Mutex::new(Some(child));
+    let end = Mutex::new(end);
     let report = run_in_memory(&config, move |_| {
-        let mut child = child.lock().unwrap().take().unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
+        end.lock().unwrap()();
         Answer::json(TWO_TOKENS)
     })
     .await;
@@ -306,11 +211,10 @@ async fn a_process_that_vanishes_during_the_run_is_named_in_the_report() {
 
 #[tokio::test(start_paused = true)]
 async fn a_process_that_is_not_there_to_begin_with_ends_the_run() {
-    let mut child = idle_process();
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let (pid, mut end) = idle_process();
+    end();
     let mut config = config(Api::Generate, false);
-    config.target.pids = vec![child.id()];
+    config.target.pids = vec![pid];
     let result = run_over(&config, Memory::new(1, |_| Answer::json("")), &Pacer::Runtime, &silent()).await;
     assert!(matches!(result, Err(Error::Process(_))));
 }
@@ -340,9 +244,7 @@ async fn progress_hears_of_each_phase_and_each_reply() {
         }
     }
     let log = Arc::new(Log::default());
-    let mut config = config(Api::Generate, false);
-    config.warmup_requests = 1;
-    config.load = Load::Closed { concurrency: 1, stop: Stop::Requests(2) };
+    let config = BenchConfig { warmup_requests: 1, ..closed(1, 2) };
     let script = |asked: Asked| Answer { status: 200 + asked.number as u16 % 2, ..Answer::json(TWO_TOKENS) };
     let progress: Arc<dyn Progress> = Arc::<Log>::clone(&log);
     run_over(&config, Memory::new(1 << 16, script), &Pacer::Runtime, &progress).await.unwrap();

@@ -1,6 +1,6 @@
 //! Sweeps over servers of known capacity, on a paused clock.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -8,9 +8,8 @@ use tokio::time::Instant;
 use super::{RateVerdict, Sweep, SweepConfig, sweep_over};
 use crate::config::{Api, ArrivalProcess, BenchConfig, Load, Stop};
 use crate::pacer::Pacer;
-use crate::progress::{Progress, Silent};
 use crate::run::{Error, run_over};
-use crate::testing::{Answer, Memory, TWO_TOKENS, config};
+use crate::testing::{Answer, Memory, TWO_TOKENS, config, silent};
 
 /// Begins at one request per second, with steps of half a minute.
 fn open() -> BenchConfig {
@@ -37,8 +36,7 @@ fn one_at_a_time(service: Duration) -> Memory {
 }
 
 async fn over(config: &BenchConfig, sweep: SweepConfig, server: impl Fn() -> Memory) -> Sweep {
-    let progress: Arc<dyn Progress> = Arc::new(Silent);
-    let run = async |config: BenchConfig| run_over(&config, server(), &Pacer::Runtime, &progress).await;
+    let run = async |config: BenchConfig| run_over(&config, server(), &Pacer::Runtime, &silent()).await;
     sweep_over(config, sweep, run).await.unwrap()
 }
 
@@ -84,10 +82,9 @@ async fn a_sweep_ends_with_its_steps_and_says_that_more_are_needed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_closed_loop_has_no_rate_to_sweep() {
-    let progress: Arc<dyn Progress> = Arc::new(Silent);
     let mut closed = config(Api::Generate, false);
     closed.load = Load::Closed { concurrency: 1, stop: Stop::Requests(1) };
-    assert!(matches!(super::sweep(&closed, SWEEP, &progress).await, Err(Error::Config(_))));
+    assert!(matches!(super::sweep(&closed, SWEEP, &silent()).await, Err(Error::Config(_))));
     let none = SweepConfig { steps_max: 0, ..SWEEP };
-    assert!(matches!(super::sweep(&open(), none, &progress).await, Err(Error::Config(_))));
+    assert!(matches!(super::sweep(&open(), none, &silent()).await, Err(Error::Config(_))));
 }
