@@ -8,13 +8,8 @@ use super::*;
 const BLOCK_TOKENS: u32 = 16;
 
 fn request(timestamp: f64, input_length: u32, output_length: u32, hash_ids: &[u64]) -> TraceRequest {
-    TraceRequest {
-        timestamp,
-        input_length,
-        output_length,
-        hash_ids: hash_ids.to_vec(),
-        ..TraceRequest::default()
-    }
+    let hash_ids = hash_ids.to_vec();
+    TraceRequest { timestamp, input_length, output_length, hash_ids, ..TraceRequest::default() }
 }
 
 fn config(workers: u32, policies: &[PolicyKind]) -> ReplayConfig {
@@ -28,17 +23,49 @@ fn config(workers: u32, policies: &[PolicyKind]) -> ReplayConfig {
     config
 }
 
-/// Conversations of several turns, interleaved: each turn repeats the one before and adds four blocks. All share
-/// their first block.
-fn conversations(count: u64, turns: u64) -> Vec<TraceRequest> {
+/// Turns of conversations, interleaved: turn t has `first` + t * `grows` blocks, of which all conversations share the first.
+fn turns(
+    count: u64,
+    turns: u64,
+    (first, grows): (u64, u64),
+    output: u32,
+    apart_ms: f64,
+) -> Vec<TraceRequest> {
     let turn = |turn: u64, conversation: u64| {
-        let blocks = 4 * (turn + 1);
+        let blocks = first + turn * grows;
         let ids: Vec<u64> =
             (0..=blocks).map(|block| if block == 0 { 0 } else { conversation * 1000 + block }).collect();
-        let timestamp = turn as f64 * 4000.0 + conversation as f64 * 37.0;
-        request(timestamp, blocks as u32 * BLOCK_TOKENS + 5, 12, &ids)
+        let timestamp = turn as f64 * 4000.0 + conversation as f64 * apart_ms;
+        request(timestamp, blocks as u32 * BLOCK_TOKENS + 5, output, &ids)
     };
     (0..turns).flat_map(|at| (1..=count).map(move |conversation| turn(at, conversation))).collect()
+}
+
+/// Each turn repeats the one before and adds four blocks.
+fn conversations(count: u64, of: u64) -> Vec<TraceRequest> {
+    turns(count, of, (4, 4), 12, 37.0)
+}
+
+/// Turns repeat prompt and answer of the turn before: four of the six blocks between two prompts are the answer.
+fn answered(count: u64, of: u64) -> Vec<TraceRequest> {
+    turns(count, of, (4, 6), 64, 1.0)
+}
+
+/// The same requests as the turns of one user.
+fn of_one_user(mut trace: Vec<TraceRequest>) -> Vec<TraceRequest> {
+    for request in &mut trace {
+        request.session_id = Some("a".to_owned());
+    }
+    trace
+}
+
+fn replayed(trace: &[TraceRequest], config: &ReplayConfig) -> Report {
+    run(trace, config, &mut silent).unwrap()
+}
+
+/// What the first policy made of a trace.
+fn first(trace: &[TraceRequest], config: &ReplayConfig) -> PolicyReport {
+    replayed(trace, config).policies.swap_remove(0)
 }
 
 fn silent(_: u64, _: u64) {}
@@ -47,8 +74,8 @@ fn silent(_: u64, _: u64) {}
 fn the_same_trace_and_seed_give_the_same_report() {
     let trace = conversations(20, 4);
     let config = ReplayConfig { policies: ReplayConfig::new(1, 0).policies, ..config(4, &[]) };
-    let first = run(&trace, &config, &mut silent).unwrap();
-    assert_eq!(first, run(&trace, &config, &mut silent).unwrap());
+    let first = replayed(&trace, &config);
+    assert_eq!(first, replayed(&trace, &config));
     assert_eq!(first.policies.len(), 5);
 }
 
@@ -57,7 +84,7 @@ fn no_policy_finds_more_than_caches_that_never_forget_and_kv_finds_most() {
     // Not a multiple of the workers: no conversation meets its worker again by mere counting.
     let trace = conversations(23, 5);
     let config = ReplayConfig { policies: ReplayConfig::new(1, 0).policies, ..config(4, &[]) };
-    let report = run(&trace, &config, &mut silent).unwrap();
+    let report = replayed(&trace, &config);
     for policy in &report.policies {
         assert_eq!((policy.completed, policy.rejected), (115, 0), "{}", policy.policy);
         assert!(policy.hit_rate <= policy.best.fleet + 1e-9, "{}", policy.policy);
@@ -78,7 +105,7 @@ fn what_the_index_knows_is_what_the_engine_finds_when_requests_do_not_overlap() 
             request(turn as f64 * 10_000.0, (turn as u32 + 1) * BLOCK_TOKENS, 4, &ids)
         })
         .collect();
-    let report = run(&trace, &config(3, &[PolicyKind::Kv]), &mut silent).unwrap();
+    let report = replayed(&trace, &config(3, &[PolicyKind::Kv]));
     let kv = &report.policies[0];
     // Each turn finds the one before: 0 + 1 + 2 + 3 + 4 + 5 of 1 + … + 6 blocks.
     assert!((kv.hit_rate - 15.0 / 21.0).abs() < 1e-9, "{}", kv.hit_rate);
@@ -90,7 +117,7 @@ fn what_the_index_knows_is_what_the_engine_finds_when_requests_do_not_overlap() 
 fn the_last_token_of_a_prompt_is_never_found() {
     let trace =
         [request(0.0, 32, 1, &[1, 2]), request(9e3, 32, 1, &[1, 2]), request(18e3, 33, 1, &[1, 2, 3])];
-    let report = run(&trace, &config(1, &[PolicyKind::Kv]), &mut silent).unwrap();
+    let report = replayed(&trace, &config(1, &[PolicyKind::Kv]));
     let expected = f64::from(16 + 32) / f64::from(32 + 32 + 33);
     assert!((report.one_cache_hit_rate - expected).abs() < 1e-9);
     assert!((report.policies[0].hit_rate - expected).abs() < 1e-9);
@@ -100,7 +127,7 @@ fn the_last_token_of_a_prompt_is_never_found() {
 fn requests_wait_in_the_router_when_every_worker_is_at_its_limit_and_all_end() {
     let trace: Vec<TraceRequest> = (0..40).map(|id| request(0.0, 64, 8, &[id * 10])).collect();
     let config = ReplayConfig { in_flight_max: 2, ..config(2, &[PolicyKind::Kv, PolicyKind::Random]) };
-    let report = run(&trace, &config, &mut silent).unwrap();
+    let report = replayed(&trace, &config);
     for policy in &report.policies {
         assert_eq!((policy.completed, policy.queued), (40, 36));
         assert!(policy.wait.max > policy.wait.p50 && policy.wait.p50 > 0.0);
@@ -111,7 +138,7 @@ fn requests_wait_in_the_router_when_every_worker_is_at_its_limit_and_all_end() {
 #[test]
 fn a_request_longer_than_any_engine_is_counted_and_the_rest_goes_on() {
     let trace = [request(0.0, 20_000, 1, &[1]), request(0.0, 10, 1, &[2])];
-    let report = run(&trace, &config(1, &[PolicyKind::Kv]), &mut silent).unwrap();
+    let report = replayed(&trace, &config(1, &[PolicyKind::Kv]));
     assert_eq!((report.policies[0].completed, report.policies[0].rejected), (1, 1));
 }
 
@@ -120,7 +147,7 @@ fn caches_under_pressure_forget_and_the_index_follows() {
     let trace = conversations(200, 4);
     let mut config = config(2, &[PolicyKind::Kv]);
     config.engine.capacity_tokens = 4_000;
-    let kv = &run(&trace, &config, &mut silent).unwrap().policies[0];
+    let kv = first(&trace, &config);
     assert_eq!(kv.completed, 800);
     assert!(kv.hit_rate < kv.best.fleet - 0.05, "{kv:?}");
     assert!((kv.known_hit_rate - kv.hit_rate).abs() < 0.05, "{kv:?}");
@@ -129,10 +156,10 @@ fn caches_under_pressure_forget_and_the_index_follows() {
 #[test]
 fn a_faster_replay_takes_less_virtual_time_and_the_order_of_lines_does_not_matter() {
     let mut trace = conversations(10, 3);
-    let slow = run(&trace, &config(2, &[PolicyKind::RoundRobin]), &mut silent).unwrap();
+    let slow = replayed(&trace, &config(2, &[PolicyKind::RoundRobin]));
     trace.reverse();
     let config = ReplayConfig { speed: 4.0, ..config(2, &[PolicyKind::RoundRobin]) };
-    let fast = run(&trace, &config, &mut silent).unwrap();
+    let fast = replayed(&trace, &config);
     assert!((slow.seconds / fast.seconds - 4.0).abs() < 1e-6);
     assert_eq!(fast.policies[0].completed, 30);
 }
@@ -197,26 +224,14 @@ fn an_engine_as_fast_as_possible_ends_everything_at_once() {
     let mut config = config(1, &[PolicyKind::Kv]);
     config.engine.timing = tito_engine_sim::Timing::INSTANT;
     config.events.delay = Duration::ZERO;
-    let report = run(&conversations(3, 3), &config, &mut silent).unwrap();
+    let report = replayed(&conversations(3, 3), &config);
     assert!(report.policies[0].e2e.max.abs() < 1e-9);
-}
-
-/// Conversations whose turns repeat prompt and answer of the turn before: all blocks of an answer can be found.
-fn answered(count: u64, turns: u64) -> Vec<TraceRequest> {
-    let turn = |turn: u64, conversation: u64| {
-        let blocks = 6 * turn + 4;
-        let ids: Vec<u64> =
-            (0..=blocks).map(|block| if block == 0 { 0 } else { conversation * 1000 + block }).collect();
-        // Four of the six blocks between two prompts are the answer.
-        request(turn as f64 * 4000.0 + conversation as f64, blocks as u32 * BLOCK_TOKENS + 5, 64, &ids)
-    };
-    (0..turns).flat_map(|at| (1..=count).map(move |conversation| turn(at, conversation))).collect()
 }
 
 #[test]
 fn a_next_turn_finds_the_answer_before_it_and_the_shares_say_how_many_do() {
     let trace = answered(5, 3);
-    let report = run(&trace, &config(1, &[PolicyKind::Kv]), &mut silent).unwrap();
+    let report = replayed(&trace, &config(1, &[PolicyKind::Kv]));
     let shares = report.turns;
     assert!((shares.next - 10.0 / 15.0).abs() < 1e-9 && (shares.named - shares.next).abs() < 1e-9);
     assert!(shares.ambiguous.abs() < 1e-9);
@@ -232,7 +247,7 @@ fn a_next_turn_finds_the_answer_before_it_and_the_shares_say_how_many_do() {
     for request in &mut unnamed {
         request.session_id = Some(request.timestamp.to_string());
     }
-    let unnamed = run(&unnamed, &config(1, &[PolicyKind::Kv]), &mut silent).unwrap();
+    let unnamed = replayed(&unnamed, &config(1, &[PolicyKind::Kv]));
     assert!(unnamed.turns.named.abs() < 1e-9);
     assert!(unnamed.policies[0].hit_rate < expected - 0.2);
 }
@@ -241,24 +256,20 @@ fn a_next_turn_finds_the_answer_before_it_and_the_shares_say_how_many_do() {
 fn blocks_of_the_engine_are_cut_from_those_of_the_trace() {
     let trace = conversations(4, 3);
     let mut config = config(1, &[PolicyKind::Kv]);
-    let whole = run(&trace, &config, &mut silent).unwrap().policies[0].hit_rate;
+    let whole = first(&trace, &config).hit_rate;
     config.engine.block_tokens = 4;
-    let cut = run(&trace, &config, &mut silent).unwrap().policies[0].hit_rate;
+    let cut = first(&trace, &config).hit_rate;
     // Nothing but full blocks of the trace is shared, and smaller ones find a little more of the answers at most.
     assert!((whole..whole + 0.03).contains(&cut), "{whole} {cut}");
     config.engine.block_tokens = 64;
-    let coarse = run(&trace, &config, &mut silent).unwrap().policies[0].hit_rate;
+    let coarse = first(&trace, &config).hit_rate;
     assert!(coarse < whole - 0.05, "{whole} {coarse}");
 }
 
 #[test]
 fn in_a_closed_loop_a_turn_comes_when_its_user_has_read_the_answer() {
-    let mut trace = answered(1, 3);
-    for request in &mut trace[1..] {
-        request.session_id = Some("a".to_owned());
-        request.delay = Some(1500.0);
-    }
-    trace[0].session_id = Some("a".to_owned());
+    let mut trace = of_one_user(answered(1, 3));
+    trace[1..].iter_mut().for_each(|request| request.delay = Some(1500.0));
     let config = ReplayConfig { arrivals: Arrivals::AfterReply, speed: 2.0, ..config(1, &[PolicyKind::Kv]) };
     let served = serve(&trace, &config).unwrap();
     assert_eq!(served[0].arrived, Duration::ZERO);
@@ -269,10 +280,7 @@ fn in_a_closed_loop_a_turn_comes_when_its_user_has_read_the_answer() {
 
 #[test]
 fn without_a_delay_users_think_for_what_an_idle_worker_leaves_of_the_recorded_time() {
-    let mut trace = answered(1, 3);
-    for request in &mut trace {
-        request.session_id = Some("a".to_owned());
-    }
+    let trace = of_one_user(answered(1, 3));
     let recorded = config(1, &[PolicyKind::Kv]);
     let open = serve(&trace, &recorded).unwrap();
     let closed = serve(&trace, &ReplayConfig { arrivals: Arrivals::AfterReply, ..recorded.clone() }).unwrap();
@@ -290,12 +298,9 @@ fn without_a_delay_users_think_for_what_an_idle_worker_leaves_of_the_recorded_ti
 
 #[test]
 fn a_rejected_turn_does_not_end_its_conversation() {
-    let mut trace = vec![request(0.0, 20_000, 1, &[1]), request(10.0, 10, 1, &[2])];
-    for request in &mut trace {
-        request.session_id = Some("a".to_owned());
-    }
+    let trace = of_one_user(vec![request(0.0, 20_000, 1, &[1]), request(10.0, 10, 1, &[2])]);
     let config = ReplayConfig { arrivals: Arrivals::AfterReply, ..config(1, &[PolicyKind::Kv]) };
-    let report = run(&trace, &config, &mut silent).unwrap();
+    let report = replayed(&trace, &config);
     assert_eq!((report.policies[0].completed, report.policies[0].rejected), (1, 1));
 }
 
@@ -314,17 +319,17 @@ fn a_request_is_at_its_worker_after_the_request_time() {
 #[test]
 fn lost_events_make_a_worker_partial_and_cost_what_was_known() {
     let trace = conversations(40, 5);
-    let whole = &run(&trace, &config(4, &[PolicyKind::Kv]), &mut silent).unwrap().policies[0];
+    let whole = first(&trace, &config(4, &[PolicyKind::Kv]));
     let mut lossy = config(4, &[PolicyKind::Kv]);
     lossy.events.loss = 0.05;
-    let lossy = &run(&trace, &lossy, &mut silent).unwrap().policies[0];
+    let lossy = first(&trace, &lossy);
     assert_eq!(whole.lost_batches, 0);
     assert!(lossy.lost_batches > 10, "{lossy:?}");
     assert!(lossy.known_hit_rate < whole.known_hit_rate - 0.05, "{lossy:?}");
     assert_eq!(lossy.completed, whole.completed);
     let mut deaf = config(4, &[PolicyKind::Kv]);
     deaf.events.loss = 1.0;
-    let deaf = &run(&trace, &deaf, &mut silent).unwrap().policies[0];
+    let deaf = first(&trace, &deaf);
     // What was just sent is expected where it went, for a while.
     assert!(deaf.known_hit_rate < lossy.known_hit_rate, "{deaf:?}");
 }
@@ -333,14 +338,14 @@ fn lost_events_make_a_worker_partial_and_cost_what_was_known() {
 fn late_events_are_known_late() {
     let trace = conversations(20, 4);
     let mut config = config(2, &[PolicyKind::Kv]);
-    let prompt = &run(&trace, &config, &mut silent).unwrap().policies[0];
+    let prompt = first(&trace, &config);
     config.events.delay = Duration::from_secs(3600);
     // So that nothing but events says what a worker holds.
     config.board.predicted_max = 0;
-    let late = &run(&trace, &config, &mut silent).unwrap().policies[0];
+    let late = first(&trace, &config);
     assert!(late.known_hit_rate.abs() < 1e-9 && prompt.known_hit_rate > 0.5, "{late:?}");
     config.events = EventPath { delay: Duration::ZERO, jitter: Duration::from_secs(3), loss: 0.0 };
-    let uneven = &run(&trace, &config, &mut silent).unwrap().policies[0];
+    let uneven = first(&trace, &config);
     assert!((late.known_hit_rate..prompt.known_hit_rate).contains(&uneven.known_hit_rate), "{uneven:?}");
 }
 
@@ -354,9 +359,9 @@ fn sessions_find_their_worker_where_the_index_does_not_say_what_it_holds() {
     let mut blind = config(4, &[PolicyKind::RoundRobin]);
     blind.events.loss = 1.0;
     blind.partial_workers = 4;
-    let apart = run(&trace, &blind, &mut silent).unwrap().policies[0].hit_rate;
+    let apart = first(&trace, &blind).hit_rate;
     blind.session_affinity = true;
-    let together = run(&trace, &blind, &mut silent).unwrap().policies[0].hit_rate;
+    let together = first(&trace, &blind).hit_rate;
     assert!(together > apart + 0.2, "{apart} {together}");
 }
 

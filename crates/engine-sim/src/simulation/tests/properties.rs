@@ -13,12 +13,7 @@ use crate::simulation::{PauseMode, SimConfig};
 
 #[derive(Debug, Clone)]
 struct Ask {
-    prompt: Vec<u32>,
-    max_tokens: u32,
-    priority: i32,
-    seed: Option<i64>,
-    salt: Option<u64>,
-    tokens_per_step: u32,
+    request: SimRequest,
     /// Steps after the previous request.
     gap: u32,
     /// Steps after which it is aborted.
@@ -26,27 +21,21 @@ struct Ask {
 }
 
 fn asks() -> impl Strategy<Value = Vec<Ask>> {
-    let ask = (
-        // Few ids and short prompts, so that prefixes are often shared.
-        prop::collection::vec(0u32..2, 1..40),
-        1u32..20,
-        -1i32..2,
-        prop::option::of(0i64..3),
-        prop::option::weighted(0.2, 0u64..2),
-        1u32..4,
-        0u32..3,
-        prop::option::weighted(0.2, 0u32..15),
-    );
+    // Few ids and short prompts, so that prefixes are often shared.
+    let prompt = prop::collection::vec(0u32..2, 1..40);
+    let sampled = (prop::option::weighted(0.2, 0u64..2), -1i32..2, prop::option::of(0i64..3), 1u32..4);
+    let times = (0u32..3, prop::option::weighted(0.2, 0u32..15));
     let ask =
-        ask.prop_map(|(prompt, max_tokens, priority, seed, salt, tokens_per_step, gap, abort_after)| Ask {
-            prompt,
-            max_tokens,
-            priority,
-            seed,
-            salt,
-            tokens_per_step,
-            gap,
-            abort_after,
+        (prompt, 1u32..20, sampled, times).prop_map(|(prompt, max_tokens, sampled, (gap, abort_after))| {
+            let (salt, priority, seed, tokens_per_step) = sampled;
+            let temperature = if seed.is_some() { 1.0 } else { 0.0 };
+            let sampling = Sampling { temperature, seed, ..Sampling::greedy() };
+            let plain = SimRequest::new(RequestId(0), prompt, max_tokens);
+            Ask {
+                request: SimRequest { salt, priority, sampling, tokens_per_step, ..plain },
+                gap,
+                abort_after,
+            }
         });
     prop::collection::vec(ask, 1..25)
 }
@@ -61,18 +50,8 @@ fn tight() -> impl Strategy<Value = SimConfig> {
     })
 }
 
-fn request(index: usize, ask: &Ask) -> SimRequest {
-    SimRequest {
-        priority: ask.priority,
-        salt: ask.salt,
-        tokens_per_step: ask.tokens_per_step,
-        sampling: Sampling {
-            temperature: if ask.seed.is_some() { 1.0 } else { 0.0 },
-            seed: ask.seed,
-            ..Sampling::greedy()
-        },
-        ..SimRequest::new(RequestId(index as u64), ask.prompt.clone(), ask.max_tokens)
-    }
+fn numbered(index: usize, request: &SimRequest) -> SimRequest {
+    SimRequest { id: RequestId(index as u64), ..request.clone() }
 }
 
 /// What a run made of the requests.
@@ -86,10 +65,8 @@ struct Run {
 
 /// Runs all requests to their end. Every step must make progress.
 fn run(sim: &mut Simulation, asks: &[Ask]) -> Run {
-    let mut run = Run::default();
-    let mut step = Step::default();
+    let (mut run, mut step, mut at) = (Run::default(), Step::default(), 0);
     let mut arrivals: Vec<(u32, usize)> = Vec::new();
-    let mut at = 0;
     for (index, ask) in asks.iter().enumerate() {
         at += ask.gap;
         arrivals.push((at, index));
@@ -97,17 +74,15 @@ fn run(sim: &mut Simulation, asks: &[Ask]) -> Run {
     while !arrivals.is_empty() || !sim.idle() {
         arrivals.retain(|(at, index)| {
             if *at <= run.steps {
-                sim.submit(request(*index, &asks[*index])).unwrap();
+                sim.submit(numbered(*index, &asks[*index].request)).unwrap();
             }
             *at > run.steps
         });
         for (index, ask) in asks.iter().enumerate() {
             let arrived = !arrivals.iter().any(|(_, waiting)| *waiting == index);
-            if arrived
-                && ask.abort_after.is_some_and(|after| run.steps >= after)
-                && sim.abort(RequestId(index as u64))
-            {
-                run.ends.insert(index as u64, 1);
+            let due = ask.abort_after.is_some_and(|after| run.steps >= after);
+            if arrived && due && sim.abort(RequestId(index as u64)) {
+                *run.ends.entry(index as u64).or_default() += 1;
             }
         }
         sim.step(Duration::ZERO, &mut step);
@@ -146,10 +121,8 @@ fn believed(events: &[KvEvent]) -> usize {
                 copies.1 -= 1;
                 if copies.1 == 0 {
                     known.remove(block);
-                    assert!(
-                        known.values().all(|(parent, _)| *parent != Some(*block)),
-                        "a child outlives its parent"
-                    );
+                    let orphan = known.values().any(|(parent, _)| *parent == Some(*block));
+                    assert!(!orphan, "a child outlives its parent");
                 }
             }),
             KvEvent::Cleared => known.clear(),
@@ -184,37 +157,30 @@ proptest! {
     fn output_depends_on_ids_alone(asks in asks(), config in tight()) {
         let crowded = run(&mut Simulation::new(config, model()), &asks);
         for (index, ask) in asks.iter().enumerate().filter(|(_, ask)| ask.abort_after.is_none()) {
-            let alone = Ask { gap: 0, tokens_per_step: 1, ..ask.clone() };
-            let mut sim = Simulation::new(config_of_one(), model());
-            let alone = run(&mut sim, std::slice::from_ref(&alone));
-            prop_assert_eq!(&crowded.outputs[&(index as u64)], &alone.outputs[&0]);
+            let request = SimRequest { tokens_per_step: 1, ..ask.request.clone() };
+            let alone = run_one(&Ask { request, ..ask.clone() });
+            prop_assert_eq!(&crowded.outputs[&(index as u64)], &alone);
         }
     }
 
     #[test]
     fn a_sequence_continues_wherever_it_is_resent(asks in asks(), cut in 0usize..20) {
-        let ask = Ask { abort_after: None, gap: 0, ..asks[0].clone() };
-        let whole = run(&mut Simulation::new(config_of_one(), model()), std::slice::from_ref(&ask));
-        let whole = &whole.outputs[&0];
+        let ask = Ask { abort_after: None, ..asks[0].clone() };
+        let whole = run_one(&ask);
         let cut = cut.min(whole.len() - 1);
-        let rest = Ask {
-            prompt: [ask.prompt.clone(), whole[..cut].to_vec()].concat(),
-            max_tokens: ask.max_tokens - cut as u32,
-            ..ask
-        };
-        let rest = run(&mut Simulation::new(config_of_one(), model()), &[rest]);
-        prop_assert_eq!(&rest.outputs[&0], &whole[cut..]);
+        let prompt = [ask.request.prompt.clone(), whole[..cut].to_vec()].concat();
+        let max_tokens = ask.request.max_tokens - cut as u32;
+        let rest = run_one(&Ask { request: SimRequest { prompt, max_tokens, ..ask.request }, ..ask });
+        prop_assert_eq!(&rest, &whole[cut..]);
     }
 
     #[test]
     fn a_pause_at_any_moment_loses_nothing(asks in asks(), config in tight(), after in 0u32..10) {
         for mode in [PauseMode::Wait, PauseMode::Keep] {
-            let asks: Vec<Ask> = asks.iter().map(|ask| Ask { abort_after: None, gap: 0, ..ask.clone() }).collect();
             let mut sim = Simulation::new(config.clone(), model());
-            let mut step = Step::default();
-            let mut outputs: BTreeMap<u64, usize> = BTreeMap::new();
+            let (mut step, mut outputs) = (Step::default(), BTreeMap::<u64, usize>::new());
             for (index, ask) in asks.iter().enumerate() {
-                sim.submit(request(index, ask)).unwrap();
+                sim.submit(numbered(index, &ask.request)).unwrap();
             }
             for count in 0..20_000 {
                 if count == after {
@@ -232,12 +198,15 @@ proptest! {
                 }
             }
             for (index, ask) in asks.iter().enumerate() {
-                prop_assert_eq!(outputs[&(index as u64)], ask.max_tokens as usize);
+                prop_assert_eq!(outputs[&(index as u64)], ask.request.max_tokens as usize);
             }
         }
     }
 }
 
-fn config_of_one() -> SimConfig {
-    SimConfig { max_sequence_tokens: 60, max_running: 1, ..config() }
+/// The output of a request that has an engine to itself.
+fn run_one(ask: &Ask) -> Vec<u32> {
+    let config = SimConfig { max_sequence_tokens: 60, max_running: 1, ..config() };
+    let alone = Ask { gap: 0, ..ask.clone() };
+    run(&mut Simulation::new(config, model()), &[alone]).outputs.remove(&0).unwrap()
 }
