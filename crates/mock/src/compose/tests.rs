@@ -5,7 +5,8 @@ use std::sync::Arc;
 use tito_engine_sim::{Finish, StepToken, StopCause};
 use tonic::Code;
 use vllm_proto::finish_info::StopReason;
-use vllm_proto::{FinishInfo, GenerateRequest, ResponseOptions, StoppingCriteria};
+use vllm_proto::generate_request::Prompt;
+use vllm_proto::{FinishInfo, GenerateRequest, ResponseOptions, StoppingCriteria, TokenIds};
 
 use super::{CallFacts, Composer};
 use crate::config::{MockConfig, Vocabulary};
@@ -14,15 +15,11 @@ use crate::instance::Instance;
 use crate::transfer::Transfer;
 use crate::validate::{Limits, validate};
 
-/// The scripted engine's vocabulary: bytes, then four special ids.
+/// The scripted engine: bytes, then four special ids.
 fn instance() -> Arc<Instance> {
-    let vocabulary = Vocabulary {
-        rows: 260,
-        tokenizer_ids: 260,
-        special_from: 256,
-        eos_id: 257,
-        secondary_eos_ids: vec![256],
-    };
+    let secondary_eos_ids = vec![256];
+    let vocabulary =
+        Vocabulary { rows: 260, tokenizer_ids: 260, special_from: 256, eos_id: 257, secondary_eos_ids };
     let config = MockConfig { vocabulary, kv_connector: true, ..MockConfig::new() };
     Arc::new(Instance::new(config, Vec::new(), Vec::new()))
 }
@@ -30,9 +27,7 @@ fn instance() -> Arc<Instance> {
 fn composer(stopping: StoppingCriteria, transfer: Transfer) -> Composer {
     let instance = instance();
     let request = GenerateRequest {
-        prompt: Some(vllm_proto::generate_request::Prompt::TokenIds(vllm_proto::TokenIds {
-            ids: vec![1; 40],
-        })),
+        prompt: Some(Prompt::TokenIds(TokenIds { ids: vec![1; 40] })),
         stopping: Some(stopping),
         response: Some(ResponseOptions { output_token_ids: true, ..ResponseOptions::default() }),
         ..GenerateRequest::default()
@@ -47,21 +42,14 @@ fn composer(stopping: StoppingCriteria, transfer: Transfer) -> Composer {
         multimodal: None,
     };
     let plan = validate(&request, &limits).unwrap();
-    let facts = CallFacts {
-        engine_request_id: "r-1".to_owned(),
-        rank: 0,
-        transfer,
-        knobs: None,
-        logprob_fault: None,
-    };
+    let (engine_request_id, rank) = ("r-1".to_owned(), 0);
+    let facts = CallFacts { engine_request_id, rank, transfer, knobs: None, logprob_fault: None };
     Composer::new(Arc::clone(&instance), plan, facts)
 }
 
 fn stops(strings: &[&str]) -> StoppingCriteria {
-    StoppingCriteria {
-        stop_strings: strings.iter().map(|&stop| stop.to_owned()).collect(),
-        ..StoppingCriteria::default()
-    }
+    let stop_strings = strings.iter().map(|&stop| stop.to_owned()).collect();
+    StoppingCriteria { stop_strings, ..StoppingCriteria::default() }
 }
 
 fn chunk(ids: &[u32], end: Option<End>) -> Chunk {
@@ -152,14 +140,14 @@ fn an_abort_lets_held_text_go() {
 
 #[test]
 fn cached_tokens_are_unknown_before_the_first_output() {
-    let mut early = composer(stops(&[]), Transfer::None);
-    let end = Some(End::Finished(Finish::Aborted));
-    let composed = early.chunk(&chunk(&[], end)).unwrap();
-    assert_eq!(composed.output.finish_info.unwrap().num_cached_tokens, Some(0));
-    let mut late = composer(stops(&[]), Transfer::None);
-    late.chunk(&chunk(&[A], None)).unwrap();
-    let composed = late.chunk(&chunk(&[], end)).unwrap();
-    assert_eq!(composed.output.finish_info.unwrap().num_cached_tokens, Some(32));
+    for (first, cached) in [(&[][..], 0), (&[A], 32)] {
+        let mut composer = composer(stops(&[]), Transfer::None);
+        if !first.is_empty() {
+            composer.chunk(&chunk(first, None)).unwrap();
+        }
+        let composed = composer.chunk(&chunk(&[], Some(End::Finished(Finish::Aborted)))).unwrap();
+        assert_eq!(composed.output.finish_info.unwrap().num_cached_tokens, Some(cached));
+    }
 }
 
 #[test]

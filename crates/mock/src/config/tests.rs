@@ -11,6 +11,7 @@ fn the_default_is_sound() {
 
 #[test]
 fn every_mistake_is_reported_at_once() {
+    let events = KvEventsConfig::parse(r#"{"enable_kv_cache_events":true,"endpoint":"ipc:///kv"}"#);
     let mut config = MockConfig {
         max_num_seqs: 0,
         num_gpu_blocks: 10,
@@ -19,9 +20,7 @@ fn every_mistake_is_reported_at_once() {
         faults: vec![FaultSpec::new(Fault::Drain); FAULTS_MAX + 1],
         served_model_names: ["a", "b", "a"].map(str::to_owned).to_vec(),
         lora_modules: vec![("b".to_owned(), "org/name".to_owned())],
-        kv_events: Some(
-            KvEventsConfig::parse(r#"{"enable_kv_cache_events":true,"endpoint":"ipc:///kv"}"#).unwrap(),
-        ),
+        kv_events: Some(events.unwrap()),
         multimodal: Some(Multimodal { image_token: 1024, ..Multimodal::default() }),
         ..MockConfig::new()
     };
@@ -46,14 +45,10 @@ fn every_mistake_is_reported_at_once() {
 
 #[test]
 fn owned_ranks_end_with_the_deployment() {
-    let ranks = |size, start, local| {
-        let config = MockConfig {
-            data_parallel_size: size,
-            data_parallel_start_rank: start,
-            data_parallel_size_local: local,
-            ..MockConfig::new()
-        };
-        config.owned_ranks()
+    let ranks = |data_parallel_size, data_parallel_start_rank, data_parallel_size_local| {
+        let plain = MockConfig::new();
+        MockConfig { data_parallel_size, data_parallel_start_rank, data_parallel_size_local, ..plain }
+            .owned_ranks()
     };
     assert_eq!(ranks(4, 0, None), 0..4);
     assert_eq!(ranks(4, 2, Some(1)), 2..3);
@@ -75,15 +70,14 @@ fn kv_events_have_vllms_defaults_and_refuse_what_they_do_not_know() {
 
 #[test]
 fn a_rank_moves_tcp_ports_only() {
-    let cases = [
+    for (endpoint, rank, expected) in [
         ("tcp://*:5557", 3, "tcp://*:5560"),
         ("tcp://*:0", 3, "tcp://*:0"),
         ("inproc://kv", 0, "inproc://kv"),
         ("inproc://kv", 2, "inproc://kv_dp2"),
         ("ipc:///run/kv", 0, "ipc:///run/kv"),
         ("tcp://*:65535", 1, "tcp://*:65535"),
-    ];
-    for (endpoint, rank, expected) in cases {
+    ] {
         let config = KvEventsConfig { endpoint: endpoint.to_owned(), ..KvEventsConfig::default() };
         assert_eq!(config.of_rank(rank).endpoint, expected);
     }

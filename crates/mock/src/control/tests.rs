@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::{ADAPTERS_MAX, Adapter, Asleep, ControlState, WeightError, Weights};
+use super::{ADAPTERS_MAX, Adapter, ControlState, WeightError, Weights};
 
 #[test]
 fn adapters_are_bounded_and_told_apart_by_name_and_path() {
@@ -17,14 +17,6 @@ fn adapters_are_bounded_and_told_apart_by_name_and_path() {
     assert_eq!(key, Adapter::key_of("0", &again.source_path), "the same files are the same adapter");
     assert_ne!(key, Adapter::key_of("0", "org/other"), "other files under the name start cold");
     assert_ne!(key, Adapter::key_of("1", "org/name"));
-}
-
-#[test]
-fn tags_name_parts() {
-    assert_eq!(Asleep::of_tag("weights"), Some(Asleep::Weights));
-    assert_eq!(Asleep::of_tag("kv_cache"), Some(Asleep::KvCache));
-    assert_eq!(Asleep::of_tag("scheduling"), Some(Asleep::Scheduling));
-    assert_eq!(Asleep::of_tag("nonsense"), None);
 }
 
 #[test]

@@ -5,8 +5,10 @@ use vllm_proto::{GenerateRequest, MediaItem};
 
 use super::{AbortCause, Journal, JournalEntry, MEDIA_BYTES_MAX, PROMPT_TOKENS_MAX, RequestState, STATES};
 
-fn entry(id: &str, prompt_tokens: u32) -> Arc<JournalEntry> {
-    let request = Arc::new(GenerateRequest::default());
+fn entry(id: &str, prompt_tokens: u32, media_bytes: usize) -> Arc<JournalEntry> {
+    let source = Some(Source::RawBytes(vec![0; media_bytes]));
+    let media = vec![MediaItem { source, ..MediaItem::default() }];
+    let request = Arc::new(GenerateRequest { media, ..GenerateRequest::default() });
     Arc::new(JournalEntry::new(id.to_owned(), String::new(), 0, prompt_tokens, request))
 }
 
@@ -15,43 +17,26 @@ fn kept(journal: &Journal) -> Vec<String> {
 }
 
 #[test]
-fn the_oldest_go_when_there_are_too_many() {
-    let journal = Journal::new(2);
-    for id in ["a", "b", "c"] {
-        journal.add(entry(id, 1));
+fn the_oldest_go_when_there_are_too_many_or_they_or_their_media_are_too_large() {
+    for (entries, prompt_tokens, media_bytes) in
+        [(2, 1, 0), (10, PROMPT_TOKENS_MAX as u32 / 2, 0), (10, 1, MEDIA_BYTES_MAX / 2 - 100)]
+    {
+        let journal = Journal::new(entries);
+        for id in ["a", "b", "c"] {
+            journal.add(entry(id, prompt_tokens, media_bytes));
+        }
+        assert_eq!(kept(&journal), ["b", "c"]);
+        journal.add(entry("huge", PROMPT_TOKENS_MAX as u32 + 1, 0));
+        assert!(kept(&journal).is_empty(), "not even one of that size is kept");
+        journal.add(entry("d", 1, 0));
+        journal.clear();
+        assert!(kept(&journal).is_empty());
     }
-    assert_eq!(kept(&journal), ["b", "c"]);
-    journal.clear();
-    assert!(kept(&journal).is_empty());
-}
-
-#[test]
-fn the_oldest_go_when_they_are_too_large() {
-    let journal = Journal::new(10);
-    let half = PROMPT_TOKENS_MAX as u32 / 2;
-    for id in ["a", "b", "c"] {
-        journal.add(entry(id, half));
-    }
-    assert_eq!(kept(&journal), ["b", "c"]);
-    journal.add(entry("huge", PROMPT_TOKENS_MAX as u32 + 1));
-    assert!(kept(&journal).is_empty(), "not even one of that size is kept");
-}
-
-#[test]
-fn the_oldest_go_when_their_media_are_too_large() {
-    let journal = Journal::new(10);
-    for id in ["a", "b", "c"] {
-        let source = Some(Source::RawBytes(vec![0; MEDIA_BYTES_MAX / 2 - 100]));
-        let media = vec![MediaItem { source, ..MediaItem::default() }];
-        let request = Arc::new(GenerateRequest { media, ..GenerateRequest::default() });
-        journal.add(Arc::new(JournalEntry::new(id.to_owned(), String::new(), 0, 1, request)));
-    }
-    assert_eq!(kept(&journal), ["b", "c"]);
 }
 
 #[test]
 fn every_state_is_told_apart() {
-    let entry = entry("a", 1);
+    let entry = entry("a", 1, 0);
     for state in STATES {
         entry.ended(state);
         assert_eq!(entry.state(), state);

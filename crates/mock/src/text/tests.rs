@@ -10,15 +10,11 @@ fn deltas(ids: &[u32], skip_special: bool) -> Vec<String> {
 fn deltas_after(prompt: &[u32], ids: &[u32], skip_special: bool) -> Vec<String> {
     let vocabulary = MockConfig::new().vocabulary;
     let mut detokenizer = Detokenizer::after(&vocabulary, prompt, skip_special);
-    let mut deltas = Vec::new();
-    for id in ids {
-        let mut text = String::new();
-        detokenizer.push(&vocabulary, *id, &mut text);
-        deltas.push(text);
+    let mut deltas = vec![String::new(); ids.len() + 1];
+    for (&id, text) in ids.iter().zip(&mut deltas) {
+        detokenizer.push(&vocabulary, id, text);
     }
-    let mut rest = String::new();
-    detokenizer.finish(&mut rest);
-    deltas.push(rest);
+    detokenizer.finish(&mut deltas[ids.len()]);
     deltas
 }
 
@@ -41,11 +37,8 @@ fn a_prompt_that_ends_inside_a_character_comes_out_with_the_output() {
         assert_eq!(deltas_after(whole, &[67], true), ["C", ""], "{whole:?}");
     }
     let long = [vec![65; 100], vec![0xf0]].concat();
-    assert_eq!(
-        deltas_after(&long, &[0x9f, 0x98, 0x80], true)[..2],
-        ["", ""],
-        "the prompt does not count as held"
-    );
+    let split = deltas_after(&long, &[0x9f, 0x98, 0x80], true);
+    assert_eq!(split[..2], ["", ""], "the prompt does not count as held");
 }
 
 #[test]

@@ -1,16 +1,11 @@
 //! Limits, and input that means no good.
 
-use std::ops::Range;
-
 use bytes::Bytes;
-use proptest::prelude::*;
-use proptest::strategy::ValueTree;
-use proptest::test_runner::TestRunner;
 use tito_mock::{Fault, FaultSpec, MockConfig};
+use tito_test_support::random::Random;
 use tito_test_support::wait::within;
 use tonic::Code;
 use vllm_proto::decoding_parameters::StructuredOutput;
-use vllm_proto::generate_request::Prompt;
 use vllm_proto::{
     CandidateTokens, DecodingParameters, GenerateRequest, RandomSampling, ResponseOptions, StoppingCriteria,
     TokenIds, candidate_tokens::Select,
@@ -20,10 +15,10 @@ use crate::raw;
 use crate::support::{Running, outputs, prompt, request};
 
 #[tokio::test]
-async fn calls_beyond_the_limit_wait_at_the_door() {
+async fn calls_beyond_the_limit_wait_until_one_ends() {
     let stall = FaultSpec { count: Some(1), ..FaultSpec::new(Fault::Stall { at_token: 1 }) };
-    let mock =
-        Running::start(MockConfig { max_live_requests: 1, faults: vec![stall], ..MockConfig::new() }).await;
+    let config = MockConfig { max_live_requests: 1, faults: vec![stall], ..MockConfig::new() };
+    let mock = Running::start(config).await;
     let mut client = mock.inference().await;
     let first = client.generate_stream(request("first", &prompt(1, 20), 4)).await.unwrap();
     mock.wait_for_state("first", "running").await;
@@ -42,94 +37,87 @@ async fn a_fault_too_long_to_be_one_is_refused() {
     assert_eq!(mock.http("POST", "/mock/faults", &body).await.0, 413);
 }
 
-/// A float that may be anything.
-fn float() -> impl Strategy<Value = f32> {
-    prop_oneof![60 => 0.1..1.0f32, 1 => Just(0.0), 1 => -3.0..3.0f32, 1 => Just(f32::NAN), 1 => any::<f32>()]
+/// Mostly a sound value for any parameter, sometimes anything.
+fn float(random: &mut Random) -> f32 {
+    match random.below(64) {
+        0 => 0.0,
+        1 => random.below(600) as f32 / 100.0 - 3.0,
+        2 => f32::NAN,
+        3 => f32::from_bits(random.next() as u32),
+        _ => (10 + random.below(90)) as f32 / 100.0,
+    }
 }
 
-fn ids(range: Range<u32>) -> impl Strategy<Value = Vec<u32>> {
-    prop::collection::vec(range, 0..6)
+fn number(random: &mut Random) -> u32 {
+    if random.one_in(21) { random.next() as u32 } else { random.below(20) }
 }
 
-fn number() -> impl Strategy<Value = u32> {
-    prop_oneof![20 => 0u32..20, 1 => any::<u32>()]
+fn ids(random: &mut Random, end: u32) -> Vec<u32> {
+    (0..random.below(6)).map(|_| random.below(end)).collect()
 }
 
-fn decoding() -> impl Strategy<Value = DecodingParameters> {
-    let structured = prop_oneof![
-        4 => Just(None),
-        1 => ".{0,12}".prop_map(|text| Some(StructuredOutput::Regex(text))),
-        1 => ".{0,12}".prop_map(|text| Some(StructuredOutput::Grammar(text))),
-        1 => r"\PC{0,12}".prop_map(|text| Some(StructuredOutput::Json(text))),
-        1 => ".{0,12}".prop_map(|text| Some(StructuredOutput::StructuralTag(text))),
+/// Up to so many characters, half of them such as mean something in patterns, grammars and JSON.
+fn text(random: &mut Random, most: u32) -> String {
+    let letter = |random: &mut Random| {
+        let strange = random.percent(50).then(|| char::from_u32(random.below(0x11_0000)).unwrap_or('x'));
+        strange.unwrap_or_else(|| char::from(random.pick(b"()[]{}*+?|^$\\\"':,ab0 ")))
+    };
+    (0..=random.below(most)).map(|_| letter(random)).collect()
+}
+
+fn decoding(random: &mut Random) -> DecodingParameters {
+    let structured: [fn(String) -> StructuredOutput; 4] = [
+        StructuredOutput::Regex,
+        StructuredOutput::Grammar,
+        StructuredOutput::Json,
+        StructuredOutput::StructuralTag,
     ];
-    let bias = prop::collection::hash_map(0u32..1020, float(), 0..4);
-    (float(), bias, ids(0..1005), prop::collection::vec(ids(0..1020), 0..2), structured).prop_map(
-        |(presence_penalty, logit_bias, allowed_token_ids, words, structured_output)| DecodingParameters {
-            presence_penalty,
-            logit_bias,
-            allowed_token_ids,
-            bad_words_token_ids: words.into_iter().map(|ids| TokenIds { ids }).collect(),
-            structured_output,
-            ..DecodingParameters::default()
-        },
-    )
+    DecodingParameters {
+        presence_penalty: float(random),
+        logit_bias: (0..random.below(4)).map(|_| (random.below(1020), float(random))).collect(),
+        allowed_token_ids: ids(random, 1005),
+        bad_words_token_ids: (0..random.below(2)).map(|_| TokenIds { ids: ids(random, 1020) }).collect(),
+        structured_output: random.percent(50).then(|| random.pick(&structured)(text(random, 12))),
+        ..DecodingParameters::default()
+    }
 }
 
-fn anything() -> impl Strategy<Value = GenerateRequest> {
-    let random =
-        (prop::option::of(number()), prop::option::of(float()), prop::option::of(float()), any::<i64>());
-    let stopping = (
-        number(),
-        prop_oneof![3 => Just(0), 1 => number()],
-        ids(0..1020),
-        prop::collection::vec(".{1,3}|", 0..2),
-        any::<(bool, bool)>(),
-    );
-    let select = prop_oneof![
-        number().prop_map(Select::TopN),
-        ids(0..1020).prop_map(|ids| Select::TokenIds(TokenIds { ids })),
-        any::<bool>().prop_map(Select::All)
-    ];
-    (ids(0..1020), float(), random, decoding(), stopping, select, any::<(bool, bool, i32)>(), number())
-        .prop_map(
-            |(ids, temperature, random, decoding, stopping, select, (flag, skip, priority), truncate)| {
-                let (top_k, top_p, min_p, seed) = random;
-                let (max_new_tokens, min_new_tokens, stop_token_ids, stop_strings, (include, ignore)) =
-                    stopping;
-                GenerateRequest {
-                    prompt: Some(Prompt::TokenIds(TokenIds { ids })),
-                    temperature: Some(temperature),
-                    sampling: Some(RandomSampling {
-                        num_sequences: 0,
-                        top_k,
-                        top_p,
-                        min_p,
-                        seed: Some(seed),
-                    }),
-                    decoding: flag.then_some(decoding),
-                    stopping: Some(StoppingCriteria {
-                        max_new_tokens,
-                        min_new_tokens,
-                        stop_token_ids,
-                        stop_strings,
-                        include_stop_strings: include,
-                        ignore_eos: ignore,
-                        thinking_token_budget: None,
-                    }),
-                    response: Some(ResponseOptions {
-                        output_logprobs: flag,
-                        prompt_logprobs: skip,
-                        skip_special_tokens: Some(skip),
-                        output_candidates: Some(CandidateTokens { select: Some(select) }),
-                        ..ResponseOptions::default()
-                    }),
-                    priority,
-                    truncate_prompt_tokens: if include { truncate } else { 0 },
-                    ..GenerateRequest::default()
-                }
-            },
-        )
+fn anything(random: &mut Random) -> GenerateRequest {
+    let select = match random.below(3) {
+        0 => Select::TopN(number(random)),
+        1 => Select::TokenIds(TokenIds { ids: ids(random, 1020) }),
+        _ => Select::All(random.percent(50)),
+    };
+    GenerateRequest {
+        temperature: Some(float(random)),
+        sampling: Some(RandomSampling {
+            num_sequences: 0,
+            top_k: random.percent(50).then(|| number(random)),
+            top_p: random.percent(50).then(|| float(random)),
+            min_p: random.percent(50).then(|| float(random)),
+            seed: Some(random.next() as i64),
+        }),
+        decoding: random.percent(50).then(|| decoding(random)),
+        stopping: Some(StoppingCriteria {
+            max_new_tokens: number(random),
+            min_new_tokens: if random.percent(25) { number(random) } else { 0 },
+            stop_token_ids: ids(random, 1020),
+            stop_strings: (0..random.below(2)).map(|_| text(random, 3)).collect(),
+            include_stop_strings: random.percent(50),
+            ignore_eos: random.percent(50),
+            thinking_token_budget: None,
+        }),
+        response: Some(ResponseOptions {
+            output_logprobs: random.percent(50),
+            prompt_logprobs: random.percent(50),
+            skip_special_tokens: Some(random.percent(50)),
+            output_candidates: Some(CandidateTokens { select: Some(select) }),
+            ..ResponseOptions::default()
+        }),
+        priority: random.next() as i32,
+        truncate_prompt_tokens: if random.percent(50) { number(random) } else { 0 },
+        ..request("", &ids(random, 1020), 0)
+    }
 }
 
 #[tokio::test]
@@ -138,10 +126,10 @@ async fn every_request_is_answered_or_refused_and_the_engine_lives() {
         MockConfig { max_model_len: 64, num_gpu_blocks: 8, return_sampling_mask: true, ..MockConfig::new() };
     let mock = Running::start(config).await;
     let mut client = mock.inference().await;
-    let mut runner = TestRunner::deterministic();
+    let mut random = Random::new(1);
     let (mut answered, mut refused) = (0, 0);
     for _ in 0..600 {
-        let asked = anything().new_tree(&mut runner).unwrap().current();
+        let asked = anything(&mut random);
         match within("a reply", client.generate(asked.clone())).await {
             Ok(reply) => {
                 let output = outputs(reply.into_inner());
@@ -150,41 +138,34 @@ async fn every_request_is_answered_or_refused_and_the_engine_lives() {
             }
             Err(status) => {
                 // INTERNAL is what vLLM says to a structural tag that it cannot compile.
-                assert!(
-                    matches!(status.code(), Code::InvalidArgument | Code::Internal),
-                    "{status:?} to {asked:?}"
-                );
+                let sound = matches!(status.code(), Code::InvalidArgument | Code::Internal);
+                assert!(sound, "{status:?} to {asked:?}");
                 refused += 1;
             }
         }
     }
     assert!(answered > 50 && refused > 50, "{answered} answered, {refused} refused");
-    let reply = client.generate(request("after", &prompt(1, 20), 3)).await.unwrap();
-    assert_eq!(outputs(reply.into_inner()).num_tokens, 3);
+    assert_eq!(mock.generate(request("after", &prompt(1, 20), 3)).await.num_tokens, 3);
 }
 
 #[tokio::test]
 async fn bytes_that_are_no_message_are_refused_and_the_engine_lives() {
     let mock = Running::start(MockConfig { max_model_len: 64, ..MockConfig::new() }).await;
     let mut channel = mock.channel().await;
-    let mut runner = TestRunner::deterministic();
-    let bytes = prop::collection::vec(any::<u8>(), 0..60);
+    let mut random = Random::new(2);
     for path in
         ["/vllm.Inference/Generate", "/vllm.Inference/GenerateStream", "/vllm.Control/PauseGeneration"]
     {
-        for framed in [true, false] {
-            for _ in 0..50 {
-                let message = bytes.new_tree(&mut runner).unwrap().current();
-                let body = if framed { raw::frame(&message, false) } else { Bytes::from(message) };
-                let reply = async {
-                    let Ok(mut reply) = raw::call(&mut channel, path, &[], body).await else { return };
-                    while reply.message().await.is_ok() {}
-                };
-                within("a reply", reply).await;
-            }
+        for call in 0..100 {
+            let message: Vec<u8> = (0..random.below(60)).map(|_| random.next() as u8).collect();
+            let body = if call % 2 == 0 { raw::frame(&message, false) } else { Bytes::from(message) };
+            let reply = async {
+                let Ok(mut reply) = raw::call(&mut channel, path, &[], body).await else { return };
+                while reply.message().await.is_ok() {}
+            };
+            within("a reply", reply).await;
         }
     }
     mock.control().await.resume_generation(vllm_proto::ResumeGenerationRequest {}).await.unwrap();
-    let reply = mock.inference().await.generate(request("after", &prompt(1, 20), 3)).await.unwrap();
-    assert_eq!(outputs(reply.into_inner()).num_tokens, 3);
+    assert_eq!(mock.generate(request("after", &prompt(1, 20), 3)).await.num_tokens, 3);
 }

@@ -2,13 +2,13 @@
 
 use std::io::ErrorKind;
 
-use tito_mock::{Fault, FaultSpec, MockConfig, Timing};
+use tito_mock::{Fault, FaultSpec, MockConfig};
 use tito_test_support::wait::{wait_for, wait_until, within};
 use tokio::net::TcpStream;
 use tonic::Code;
 use tonic_health::pb::HealthCheckRequest;
 
-use crate::support::{Running, assert_code, drain, ids, outputs, prompt, request};
+use crate::support::{Running, drain, ids, prompt, refusal, request, slow};
 
 async fn refused(mock: &Running) {
     let refused = async || {
@@ -22,38 +22,40 @@ async fn accepted(mock: &Running) {
     wait_for("an accepted connection", async || TcpStream::connect(mock.grpc).await.ok()).await;
 }
 
+fn one() -> vllm_proto::GenerateRequest {
+    request("one", &prompt(1, 20), 1)
+}
+
 #[tokio::test]
 async fn refusing_shuts_the_door_and_opens_it_again() {
     let mock = Running::start(MockConfig::new()).await;
     let mut client = mock.inference().await;
     mock.handle.add_fault(FaultSpec::new(Fault::Refuse)).unwrap();
     refused(&mock).await;
-    assert_code(client.generate(request("r", &prompt(1, 20), 1)).await, Code::Unavailable);
+    assert_eq!(refusal(client.generate(one()).await), Code::Unavailable);
     assert_eq!(mock.http("DELETE", "/mock/faults", "").await.0, 204);
     accepted(&mock).await;
-    let reply = mock.inference().await.generate(request("r", &prompt(1, 20), 1)).await.unwrap();
-    assert_eq!(outputs(reply.into_inner()).num_tokens, 1);
+    assert_eq!(mock.generate(one()).await.num_tokens, 1);
 }
 
 #[tokio::test]
 async fn draining_finishes_what_runs() {
-    let timing = Timing { step: std::time::Duration::from_millis(2), speed: 1.0, ..Timing::INSTANT };
-    let mock = Running::start(MockConfig { timing, ..MockConfig::new() }).await;
-    let mut client = mock.inference().await;
-    let mut health = mock.health().await;
+    let mock = Running::start(slow()).await;
+    let (mut client, mut health) = (mock.inference().await, mock.health().await);
     let mut watch = health.watch(HealthCheckRequest::default()).await.unwrap().into_inner();
-    assert_eq!(within("health", watch.message()).await.unwrap().unwrap().status, 1);
-    let stream = client.generate_stream(request("r", &prompt(1, 20), 60)).await.unwrap().into_inner();
+    let mut status = async || within("health", watch.message()).await.unwrap().unwrap().status;
+    assert_eq!(status().await, 1);
+    let stream = mock.open(request("r", &prompt(1, 20), 60)).await;
     mock.wait_for_state("r", "running").await;
     let id = mock.handle.add_fault(FaultSpec::new(Fault::Drain)).unwrap();
-    assert_eq!(within("health", watch.message()).await.unwrap().unwrap().status, 2);
-    assert_code(client.generate(request("late", &prompt(1, 20), 1)).await, Code::Unavailable);
+    assert_eq!(status().await, 2);
+    assert_eq!(refusal(client.generate(one()).await), Code::Unavailable);
     refused(&mock).await;
     let (messages, end) = drain(stream).await;
     assert!(end.is_none());
     assert_eq!(ids(&messages).len(), 60);
     assert_eq!(mock.http("DELETE", &format!("/mock/faults?id={id}"), "").await.0, 204);
-    assert_eq!(within("health", watch.message()).await.unwrap().unwrap().status, 1);
+    assert_eq!(status().await, 1);
     accepted(&mock).await;
 }
 
@@ -61,21 +63,13 @@ async fn draining_finishes_what_runs() {
 async fn a_killed_mock_resets_what_is_connected() {
     let mut mock = Running::start(MockConfig::new()).await;
     let mut stream = TcpStream::connect(mock.grpc).await.unwrap();
-    let connected = mock.inference().await;
+    let mut client = mock.inference().await;
     mock.handle.kill();
-    let mut client = connected;
-    assert!(client.generate(request("r", &prompt(1, 20), 1)).await.is_err());
-    let mut byte = [0; 64];
-    let read = async {
-        loop {
-            match tokio::io::AsyncReadExt::read(&mut stream, &mut byte).await {
-                Ok(0) => return None,
-                Ok(_) => {}
-                Err(error) => return Some(error.kind()),
-            }
-        }
-    };
-    assert_eq!(within("the reset", read).await, Some(ErrorKind::ConnectionReset));
+    assert!(client.generate(one()).await.is_err());
+    let mut bytes = Vec::new();
+    let read = tokio::io::AsyncReadExt::read_to_end(&mut stream, &mut bytes);
+    let reset = within("the reset", read).await.unwrap_err();
+    assert_eq!(reset.kind(), ErrorKind::ConnectionReset);
     mock.exit().await;
     wait_until("no entries", || mock.handle.requests().is_empty()).await;
 }

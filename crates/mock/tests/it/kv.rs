@@ -2,8 +2,7 @@
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use tito_mock::{EventEncoding, KvEventsConfig, KvStyle, MockConfig, ReplayLayout};
-use tito_test_support::port::ReservedPort;
+use tito_mock::{EventEncoding, Fault, FaultSpec, KvEventsConfig, KvStyle, MockConfig, ReplayLayout};
 use tito_test_support::wait::{wait_until, within};
 use tonic::transport::Channel;
 use vllm_proto::inference_client::InferenceClient;
@@ -93,28 +92,18 @@ fn batch(frames: &[Bytes]) -> Batch {
 struct Listener(SubSocket);
 
 impl Listener {
-    /// PUB sockets forget what nobody subscribed to, so batches are made until the first one arrives.
-    async fn join(mock: &Running, client: &mut InferenceClient<Channel>, rank: usize) -> (Self, u64) {
+    async fn join(mock: &Running, client: &mut InferenceClient<Channel>) -> (Self, u64) {
         let mut socket = SubSocket::new();
-        let source = sources(mock).await.swap_remove(rank);
+        let source = sources(mock).await.swap_remove(0);
         socket.connect(&reachable(&source.endpoint)).await.unwrap();
         socket.subscribe(&source.topic).await.unwrap();
-        let mut first = Box::pin(socket.recv());
-        for number in 1000.. {
-            generate_on(client, source.data_parallel_rank.unwrap(), number).await;
-            if let Some(message) = (&mut first).now_or_never() {
-                drop(first);
-                let joined = batch(&message.unwrap().into_vec()).seq;
-                let last = mock.handle.kv_last_seq(source.data_parallel_rank.unwrap()).unwrap();
-                let mut listener = Self(socket);
-                for seq in joined + 1..=last {
-                    assert_eq!(listener.next().await.seq, seq);
-                }
-                return (listener, last);
-            }
-            tokio::task::yield_now().await;
+        let joined = first_batch(&mut socket, client, &mut 1000).await;
+        let last = mock.handle.kv_last_seq(0).unwrap();
+        let mut listener = Self(socket);
+        for seq in joined.seq + 1..=last {
+            assert_eq!(listener.next().await.seq, seq);
         }
-        unreachable!("a prompt for every number")
+        (listener, last)
     }
 
     async fn frames(&mut self) -> Vec<Bytes> {
@@ -123,6 +112,24 @@ impl Listener {
 
     async fn next(&mut self) -> Batch {
         batch(&self.frames().await)
+    }
+}
+
+/// PUB sockets drop what nobody has subscribed to, so batches are made until the first one arrives. `number` is that of the
+/// next prompt.
+async fn first_batch(
+    socket: &mut SubSocket,
+    client: &mut InferenceClient<Channel>,
+    number: &mut u32,
+) -> Batch {
+    let mut first = Box::pin(socket.recv());
+    loop {
+        generate_on(client, 0, *number).await;
+        *number += 1;
+        if let Some(message) = (&mut first).now_or_never() {
+            return batch(&message.unwrap().into_vec());
+        }
+        tokio::task::yield_now().await;
     }
 }
 
@@ -143,7 +150,7 @@ fn numbered(number: u32) -> Vec<u32> {
 async fn a_subscriber_sees_what_a_replay_tells() {
     let mock = Running::start(config()).await;
     let mut client = mock.inference().await;
-    let (mut listener, last) = Listener::join(&mock, &mut client, 0).await;
+    let (mut listener, last) = Listener::join(&mock, &mut client).await;
     let mut replay = Replay::connect(&mock, 0).await;
     for number in 1..=20 {
         generate_on(&mut client, 0, number).await;
@@ -167,18 +174,12 @@ async fn a_subscriber_sees_what_a_replay_tells() {
 
 #[tokio::test]
 async fn every_rank_has_sockets_numbers_and_blocks_of_its_own() {
-    let mock = Running::start(MockConfig {
-        data_parallel_size: 4,
-        data_parallel_start_rank: 1,
-        data_parallel_size_local: Some(2),
-        ..config()
-    })
-    .await;
+    let owned = MockConfig { data_parallel_start_rank: 1, data_parallel_size_local: Some(2), ..config() };
+    let mock = Running::start(MockConfig { data_parallel_size: 4, ..owned }).await;
     let mut client = mock.inference().await;
-    for number in 0..3 {
-        generate_on(&mut client, 2, number).await;
+    for (rank, number) in [(2, 0), (2, 1), (2, 2), (1, 0)] {
+        generate_on(&mut client, rank, number).await;
     }
-    generate_on(&mut client, 1, 0).await;
     let (mut one, mut two) = (Replay::connect(&mock, 0).await, Replay::connect(&mock, 1).await);
     let (one, two) = (one.since(0).await, two.since(0).await);
     assert_eq!((one.len(), two.len()), (1, 3));
@@ -186,119 +187,73 @@ async fn every_rank_has_sockets_numbers_and_blocks_of_its_own() {
     let (one, two) = (&one[0].payload, &two[0].payload);
     assert_eq!((one.last(), two.last()), (Some(&1), Some(&2)));
     assert_eq!(one[10..one.len() - 1], two[10..two.len() - 1]);
-    assert_eq!(mock.handle.kv_last_seq(1), Some(0));
-    assert_eq!(mock.handle.kv_last_seq(2), Some(2));
+    assert_eq!((mock.handle.kv_last_seq(1), mock.handle.kv_last_seq(2)), (Some(0), Some(2)));
     assert_eq!((mock.handle.kv_state(0), mock.handle.kv_state(3)), (None, None), "not owned");
 }
 
 #[tokio::test]
-async fn a_restart_on_the_same_ports_counts_from_zero() {
-    let (events, replay) = (ReservedPort::any(), ReservedPort::any());
-    let on_them = || {
-        let events = KvEventsConfig {
-            endpoint: format!("tcp://*:{}", events.port()),
-            replay_endpoint: Some(format!("tcp://*:{}", replay.port())),
-            ..kv_events()
-        };
-        MockConfig { kv_events: Some(events), ..config() }
-    };
-    let mut mock = Running::start(on_them()).await;
-    let mut client = mock.inference().await;
-    let (mut listener, last) = Listener::join(&mock, &mut client, 0).await;
-    mock.handle.kill();
-    mock.exit().await;
-    let mock = Running::start(on_them()).await;
-    let mut client = mock.inference().await;
-    assert_eq!(mock.handle.kv_last_seq(0), None);
-    // The subscriber connects again by itself; when, nobody is told.
-    let mut next = Box::pin(listener.next());
-    for number in 0.. {
-        generate_on(&mut client, 0, number).await;
-        if let Some(batch) = (&mut next).now_or_never() {
-            assert!(batch.seq <= u64::from(number), "{} after {last}", batch.seq);
-            break;
-        }
-        tokio::task::yield_now().await;
-    }
-    drop(next);
-    assert_eq!(Replay::connect(&mock, 0).await.since(0).await[0].seq, 0);
-}
-
-/// A subscriber that waits to be connected to, and where.
-async fn bound(endpoint: &str) -> (SubSocket, String) {
-    let mut socket = SubSocket::new();
-    let endpoint = socket.bind(endpoint).await.unwrap().to_string();
-    socket.subscribe("").await.unwrap();
-    (socket, endpoint)
-}
-
-/// Makes batches until one arrives, then closes the socket. Returns the number of the next prompt.
-async fn first_batch(mut socket: SubSocket, client: &mut InferenceClient<Channel>, mut number: u32) -> u32 {
-    let mut next = Box::pin(socket.recv());
-    let message = loop {
-        generate_on(client, 0, number).await;
-        number += 1;
-        if let Some(message) = (&mut next).now_or_never() {
-            break message.unwrap().into_vec();
-        }
-        tokio::task::yield_now().await;
-    };
-    drop(next);
-    assert!(batch(&message).seq < u64::from(number));
-    socket.close().await;
-    number
-}
-
-#[tokio::test]
 async fn an_endpoint_without_a_wildcard_is_connected_to_again_and_again() {
-    let (socket, endpoint) = bound("tcp://127.0.0.1:0").await;
+    let bound = async |endpoint: &str| {
+        let mut socket = SubSocket::new();
+        let endpoint = socket.bind(endpoint).await.unwrap().to_string();
+        socket.subscribe("").await.unwrap();
+        (socket, endpoint)
+    };
+    let (mut socket, endpoint) = bound("tcp://127.0.0.1:0").await;
     let events = KvEventsConfig { endpoint: endpoint.clone(), replay_endpoint: None, ..kv_events() };
     let mock = Running::start(MockConfig { kv_events: Some(events), ..config() }).await;
     assert_eq!(sources(&mock).await[0].endpoint, endpoint);
     let mut client = mock.inference().await;
-    let number = first_batch(socket, &mut client, 0).await;
-    let (socket, _) = bound(&endpoint).await;
-    first_batch(socket, &mut client, number).await;
+    let mut number = 0;
+    for _ in 0..2 {
+        let first = first_batch(&mut socket, &mut client, &mut number).await;
+        assert!(first.seq < u64::from(number));
+        socket.close().await;
+        socket = bound(&endpoint).await.0;
+    }
 }
 
 #[tokio::test]
-async fn older_encodings_and_layouts_are_spoken_on_demand() {
-    let style =
-        KvStyle { encoding: EventEncoding::Array, replay: ReplayLayout::NoTopic, ..KvStyle::default() };
-    let mock = Running::start(MockConfig { kv_style: style, ..config() }).await;
-    generate_on(&mut mock.inference().await, 0, 1).await;
+async fn encoding_layout_seed_and_buffer_are_as_configured() {
+    let style = KvStyle {
+        encoding: EventEncoding::Array,
+        replay: ReplayLayout::NoTopic,
+        hash_seed: Some("0".to_owned()),
+        ..KvStyle::default()
+    };
+    let events = KvEventsConfig { buffer_steps: 3, ..kv_events() };
+    let mock = Running::start(MockConfig { kv_style: style, kv_events: Some(events), ..config() }).await;
+    let other = Running::start(config()).await;
+    for number in 0..5 {
+        generate_on(&mut mock.inference().await, 0, number).await;
+        generate_on(&mut other.inference().await, 0, number).await;
+    }
     let frames = Replay::connect(&mock, 0).await.frames(0).await;
-    assert_eq!(frames.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3], "no topic");
+    let seen: Vec<(usize, u64)> = frames.iter().map(|frames| (frames.len(), batch(frames).seq)).collect();
+    assert_eq!(seen, [(3, 2), (3, 3), (3, 4), (3, END)], "no topic, and the oldest are forgotten");
     let payload = &frames[0][2];
     // [time, [[12 items, "BlockStored"
     assert_eq!((payload[0], payload[10], payload[11]), (0x93, 0x91, 0x9c));
     assert_eq!(payload[12..24], *b"\xabBlockStored");
+    let [resident, of_other] = [&mock, &other].map(|mock| mock.handle.kv_state(0).unwrap().resident);
+    assert!(resident.is_disjoint(&of_other));
 }
 
-#[tokio::test]
-async fn seeds_name_the_same_blocks_differently() {
-    let mut names = Vec::new();
-    for hash_seed in [None, Some("0"), Some("0")] {
-        let hash_seed = hash_seed.map(str::to_owned);
-        let kv_style = KvStyle { hash_seed, ..KvStyle::default() };
-        let mock = Running::start(MockConfig { kv_style, ..config() }).await;
-        generate_on(&mut mock.inference().await, 0, 1).await;
-        names.push(mock.handle.kv_state(0).unwrap().resident);
-    }
-    assert!(names[0].is_disjoint(&names[1]));
-    assert_eq!(names[1], names[2]);
+/// A request that holds its blocks from its first token on, until the stream is dropped.
+async fn stuck(mock: &Running) -> tonic::Response<tonic::Streaming<vllm_proto::GenerateResponse>> {
+    let stalled =
+        FaultSpec { request: Some("stuck".to_owned()), ..FaultSpec::new(Fault::Stall { at_token: 1 }) };
+    mock.handle.add_fault(stalled).unwrap();
+    let before = mock.handle.kv_last_seq(0);
+    let stream = mock.inference().await.generate_stream(request("stuck", &numbered(2), 5)).await.unwrap();
+    wait_until("its batch", || mock.handle.kv_last_seq(0) > before).await;
+    stream
 }
 
-#[tokio::test]
-async fn a_small_buffer_forgets_the_oldest_batches() {
-    let events = KvEventsConfig { buffer_steps: 3, ..kv_events() };
-    let mock = Running::start(MockConfig { kv_events: Some(events), ..config() }).await;
-    let mut client = mock.inference().await;
-    for number in 0..5 {
-        generate_on(&mut client, 0, number).await;
-    }
-    let kept = Replay::connect(&mock, 0).await.since(0).await;
-    assert_eq!(kept.iter().map(|batch| batch.seq).collect::<Vec<_>>(), [2, 3, 4]);
+/// Cached tokens of the prompt of a number.
+async fn cached(mock: &Running, number: u32) -> Option<u32> {
+    let answer = mock.inference().await.generate(request("again", &numbered(number), 1)).await;
+    finish(&outputs(answer.unwrap().into_inner())).num_cached_tokens
 }
 
 #[tokio::test]
@@ -306,10 +261,7 @@ async fn a_reset_waits_for_its_blocks_and_is_told_with_the_next_step() {
     let mock = Running::start(config()).await;
     let mut client = mock.inference().await;
     generate_on(&mut client, 0, 1).await;
-    let stalled = r#"{"kind":"stall","at_token":1,"request":"stuck"}"#;
-    assert_eq!(mock.http("POST", "/mock/faults", stalled).await.0, 200);
-    let stream = client.generate_stream(request("stuck", &numbered(2), 5)).await.unwrap();
-    wait_until("its batch", || mock.handle.kv_last_seq(0) == Some(1)).await;
+    let stream = stuck(&mock).await;
     let reset = async || mock.http("POST", "/reset_prefix_cache", "").await.1;
     assert_eq!(reset().await, r#"{"success":false}"#, "blocks are held");
     drop(stream);
@@ -324,21 +276,14 @@ async fn a_reset_waits_for_its_blocks_and_is_told_with_the_next_step() {
 #[tokio::test]
 async fn a_reset_of_what_runs_does_not_wait_for_its_blocks() {
     let mock = Running::start(config()).await;
-    let mut client = mock.inference().await;
-    let stalled = r#"{"kind":"stall","at_token":1,"request":"stuck"}"#;
-    assert_eq!(mock.http("POST", "/mock/faults", stalled).await.0, 200);
-    let _stream = client.generate_stream(request("stuck", &numbered(2), 5)).await.unwrap();
-    generate_on(&mut client, 0, 1).await;
-    let cached = async |client: &mut InferenceClient<Channel>| {
-        let answer = client.generate(request("again", &numbered(1), 1)).await.unwrap().into_inner();
-        finish(&outputs(answer)).num_cached_tokens
-    };
-    assert_eq!(cached(&mut client).await, Some(64));
-    let path = "/reset_prefix_cache?reset_running_requests=True&reset_external=true";
-    assert_eq!(mock.http("POST", path, "").await, (200, r#"{"success":true}"#.to_owned()));
-    assert_eq!(cached(&mut client).await, Some(0));
-    let unreadable = "/reset_prefix_cache?reset_running_requests=perhaps";
-    assert_eq!(mock.http("POST", unreadable, "").await.0, 400);
+    let _stream = stuck(&mock).await;
+    generate_on(&mut mock.inference().await, 0, 1).await;
+    assert_eq!(cached(&mock, 1).await, Some(64));
+    let path = "/reset_prefix_cache?reset_running_requests=";
+    let reset = async |how: &str| mock.http("POST", &format!("{path}{how}"), "").await;
+    assert_eq!(reset("True&reset_external=true").await, (200, r#"{"success":true}"#.to_owned()));
+    assert_eq!(cached(&mock, 1).await, Some(0));
+    assert_eq!(reset("perhaps").await.0, 400);
 }
 
 /// What a listener believes under pressure is what the cache holds.
@@ -352,20 +297,18 @@ async fn removals_keep_the_record_as_large_as_the_cache() {
         let resident = mock.handle.kv_state(0).unwrap().resident.len();
         assert!(resident <= 11, "{resident}");
     }
-    // What the record says is there is found.
-    let state = mock.handle.kv_state(0).unwrap();
-    let last = outputs(client.generate(request("r", &numbered(199 % 7), 1)).await.unwrap().into_inner());
-    assert_eq!(finish(&last).num_cached_tokens, Some(64));
-    assert!(state.last_seq.unwrap() > 100);
+    assert!(mock.handle.kv_last_seq(0).unwrap() > 100);
+    assert_eq!(cached(&mock, 199 % 7).await, Some(64), "what the record says is there is found");
 }
 
+const KWARGS: &[u8] =
+    b"\x81\xa1x\x82\xa4data\x93\xa5uint8\x91\x01\xc7\x01\x03\x00\xa5field\x92\xa7batched\x81\xabkeep_on_cpu\xc3";
+
 fn image(identifier: &str, offset: u64) -> MediaItem {
+    let (kwargs, identifier) = (Some(KWARGS.to_vec()), identifier.to_owned());
     let features = PreprocessedMediaFeatures {
-        kwargs: Some(
-            b"\x81\xa1x\x82\xa4data\x93\xa5uint8\x91\x01\xc7\x01\x03\x00\xa5field\x92\xa7batched\x81\xabkeep_on_cpu\xc3"
-                .to_vec(),
-        ),
-        identifier: identifier.to_owned(),
+        kwargs,
+        identifier,
         offset,
         length: 4,
         ..PreprocessedMediaFeatures::default()

@@ -1,6 +1,5 @@
 //! The HTTP routes.
 
-use base64::Engine as _;
 use prost::Message;
 use serde_json::{Value, json};
 use tito_mock::MockConfig;
@@ -8,6 +7,7 @@ use tito_test_support::fixtures;
 use tito_test_support::wait::wait_until;
 use vllm_proto::{GenerateRequest, KvCacheParameters, RandomSampling};
 
+use crate::replay::dense;
 use crate::support::{Running, prompt, request};
 
 /// Replaces what differs at every start, and ports: tests take free ones.
@@ -27,18 +27,7 @@ fn stable(mut body: Value) -> Value {
 
 #[tokio::test]
 async fn vllm_routes_answer_as_recorded() {
-    let config = MockConfig {
-        model: "$MODELS/dense".to_owned(),
-        served_model_names: vec!["dense".to_owned(), "dense-alias".to_owned()],
-        kv_events: Some(
-            tito_mock::KvEventsConfig::parse(
-                r#"{"enable_kv_cache_events":true,"endpoint":"tcp://*:0","replay_endpoint":"tcp://*:0","topic":"kv"}"#,
-            )
-            .unwrap(),
-        ),
-        ..MockConfig::new()
-    };
-    let mock = Running::start(config).await;
+    let mock = Running::start(dense()).await;
     for name in ["health", "version", "load", "models", "kv-event-sources", "ping", "not-found"] {
         let recorded = fixtures::json("http-rs", name);
         let path = recorded["request"]["path"].as_str().unwrap();
@@ -56,9 +45,8 @@ async fn vllm_routes_answer_as_recorded() {
 #[tokio::test]
 async fn metrics_count_what_happened_with_recorded_names() {
     let mock = Running::start(MockConfig { data_parallel_size: 2, ..MockConfig::new() }).await;
-    let mut client = mock.inference().await;
     for _ in 0..2 {
-        client.generate(request("r", &prompt(1, 70), 3)).await.unwrap();
+        mock.generate(request("r", &prompt(1, 70), 3)).await;
     }
     let (_, text) = mock.http("GET", "/metrics", "").await;
     for line in [
@@ -80,42 +68,37 @@ async fn metrics_count_what_happened_with_recorded_names() {
 #[tokio::test]
 async fn the_journal_shows_requests_as_they_came() {
     let mock = Running::start(MockConfig { journal_requests: 2, ..MockConfig::new() }).await;
-    let mut client = mock.inference().await;
     let sent = GenerateRequest {
         temperature: Some(0.7),
         sampling: Some(RandomSampling { seed: Some(-5), top_p: Some(0.9), ..RandomSampling::default() }),
         kv: Some(KvCacheParameters { cache_salt: "s".to_owned(), ..KvCacheParameters::default() }),
         ..request("third", &[1, 2, 3], 4)
     };
-    client.generate(request("first", &prompt(1, 70), 1)).await.unwrap();
-    client.generate(request("second", &prompt(1, 70), 1)).await.unwrap();
-    client.generate(sent.clone()).await.unwrap();
+    for asked in [request("first", &prompt(1, 70), 1), request("second", &prompt(1, 70), 1), sent.clone()] {
+        mock.generate(asked).await;
+    }
     let done = || mock.handle.requests().iter().all(|entry| entry.state().is_final());
     wait_until("all ended", done).await;
     let journal = mock.json("/mock/requests").await;
-    let entries = journal["requests"].as_array().unwrap();
-    assert_eq!(entries.len(), 2, "the oldest is gone");
-    assert_eq!(entries[0]["request_id"], "second");
-    assert_eq!((&entries[0]["cached_tokens"], &entries[0]["prompt_tokens"]), (&json!(64), &json!(70)));
-    let last = &entries[1];
-    assert_eq!(
-        (&last["state"], &last["cause"], &last["output_tokens"]),
-        (&json!("finished"), &Value::Null, &json!(4))
-    );
-    assert_eq!(
-        last["request"],
-        json!({
-            "request_id": "third",
-            "token_ids": { "ids": [1, 2, 3] },
-            "temperature": 0.7,
-            "sampling": { "top_p": 0.9, "seed": "-5" },
-            "stopping": { "max_new_tokens": 4 },
-            "response": { "output_token_ids": true },
-            "kv": { "cache_salt": "s" },
-        })
-    );
-    let wire = base64::engine::general_purpose::STANDARD.decode(last["wire_b64"].as_str().unwrap()).unwrap();
-    assert_eq!(GenerateRequest::decode(wire.as_slice()).unwrap(), sent);
+    let [second, last] = fixtures::list(&journal["requests"]) else {
+        panic!("the oldest is gone: {journal}")
+    };
+    assert_eq!(second["request_id"], "second");
+    assert_eq!((&second["cached_tokens"], &second["prompt_tokens"]), (&json!(64), &json!(70)));
+    let ended = json!([last["state"], last["cause"], last["output_tokens"]]);
+    assert_eq!(ended, json!(["finished", null, 4]));
+    let request = json!({
+        "request_id": "third",
+        "token_ids": { "ids": [1, 2, 3] },
+        "temperature": 0.7,
+        "sampling": { "top_p": 0.9, "seed": "-5" },
+        "stopping": { "max_new_tokens": 4 },
+        "response": { "output_token_ids": true },
+        "kv": { "cache_salt": "s" },
+    });
+    assert_eq!(last["request"], request);
+    let wire = fixtures::base64(last["wire_b64"].as_str().unwrap());
+    assert_eq!(GenerateRequest::decode(wire).unwrap(), sent);
     assert_eq!(mock.http("DELETE", "/mock/requests", "").await.0, 204);
     assert!(mock.handle.requests().is_empty());
 }

@@ -1,15 +1,16 @@
 //! Starting mocks and talking to them.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use serde_json::Value;
-use tito_mock::{Exit, MockConfig, MockHandle, RunError};
+use tito_mock::{Exit, MockConfig, MockHandle, RequestState, RunError, Timing};
 use tito_test_support::http::Call;
 use tito_test_support::wait::{wait_until, within};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Status, Streaming};
+use tonic::{Code, IntoRequest, Status, Streaming};
 use tonic_health::pb::health_client::HealthClient;
 use vllm_proto::control_client::ControlClient;
 use vllm_proto::generate_request::Prompt;
@@ -69,6 +70,32 @@ impl Running {
         HealthClient::new(self.channel().await)
     }
 
+    /// The reply to one unary request.
+    pub(crate) async fn generate(&self, request: impl IntoRequest<GenerateRequest>) -> SequenceOutput {
+        outputs(self.inference().await.generate(request).await.unwrap().into_inner())
+    }
+
+    /// The beginning of a stream.
+    pub(crate) async fn open(&self, request: GenerateRequest) -> Streaming<GenerateResponse> {
+        self.inference().await.generate_stream(request).await.unwrap().into_inner()
+    }
+
+    /// Everything a stream sends, and how it fails if it does.
+    pub(crate) async fn stream(&self, request: GenerateRequest) -> (Vec<GenerateResponse>, Option<Status>) {
+        drain(self.open(request).await).await
+    }
+
+    /// The code of a unary reply.
+    pub(crate) async fn code(&self, request: impl IntoRequest<GenerateRequest>) -> Code {
+        self.inference().await.generate(request).await.map_or_else(|status| status.code(), |_| Code::Ok)
+    }
+
+    /// What the journal says of a request.
+    pub(crate) fn state(&self, request_id: &str) -> RequestState {
+        let entries = self.handle.requests();
+        entries.iter().find(|entry| entry.request_id == request_id).unwrap().state()
+    }
+
     /// One HTTP exchange: status and body.
     pub(crate) async fn http(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         let reply = Call::get(self.http, path).method(method).body(body.to_owned()).send().await;
@@ -89,6 +116,12 @@ impl Running {
         };
         wait_until(&format!("request {request_id} {state}"), is).await;
     }
+}
+
+/// Slow enough for requests to be caught while they run.
+pub(crate) fn slow() -> MockConfig {
+    let timing = Timing { step: Duration::from_millis(4), speed: 1.0, ..Timing::INSTANT };
+    MockConfig { timing, ..MockConfig::new() }
 }
 
 /// A request for `max_new_tokens` tokens, ids and text.
@@ -135,7 +168,8 @@ pub(crate) fn ids(messages: &[GenerateResponse]) -> Vec<u32> {
     outputs.flat_map(|output| output.token_ids.iter().copied()).collect()
 }
 
+/// The code of a refusal.
 #[track_caller]
-pub(crate) fn assert_code<T: std::fmt::Debug>(result: Result<T, Status>, code: Code) {
-    assert_eq!(result.unwrap_err().code(), code);
+pub(crate) fn refusal<T: std::fmt::Debug>(result: Result<T, Status>) -> Code {
+    result.unwrap_err().code()
 }

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::StructuredOutput::{Grammar, Json, Regex, StructuralTag};
 use super::{Code, StringChoices, StructuredOutput, check, decoding};
 use crate::validate::Constraint;
 
@@ -9,8 +10,8 @@ fn constraint(output: StructuredOutput) -> Result<Constraint, Code> {
     check(&decoding(|decoding| decoding.structured_output = Some(output))).map(|plan| plan.constraint)
 }
 
-fn text(output: StructuredOutput) -> String {
-    match constraint(output).unwrap() {
+fn text(kind: fn(String) -> StructuredOutput, source: &str) -> String {
+    match constraint(kind(source.to_owned())).unwrap() {
         Constraint::Texts(texts) => texts[0].clone(),
         other => panic!("{other:?}"),
     }
@@ -20,13 +21,13 @@ fn text(output: StructuredOutput) -> String {
 fn the_frontend_refuses_what_it_can_see() {
     let owned = str::to_owned;
     for output in [
-        StructuredOutput::Json(owned("{nope")),
-        StructuredOutput::Json(owned("\"abc\"")),
-        StructuredOutput::Json(owned("[]")),
-        StructuredOutput::Json(owned("")),
+        Json(owned("{nope")),
+        Json(owned("\"abc\"")),
+        Json(owned("[]")),
+        Json(owned("")),
         StructuredOutput::Choice(StringChoices::default()),
-        StructuredOutput::Grammar(owned(" ")),
-        StructuredOutput::StructuralTag(owned("")),
+        Grammar(owned(" ")),
+        StructuralTag(owned("")),
     ] {
         assert_eq!(constraint(output.clone()).unwrap_err(), Code::InvalidArgument, "{output:?}");
     }
@@ -34,21 +35,25 @@ fn the_frontend_refuses_what_it_can_see() {
 
 #[test]
 fn the_engine_fails_on_a_tag_it_does_not_know_and_ignores_broken_patterns() {
-    let tag = |tag: &str| constraint(StructuredOutput::StructuralTag(tag.to_owned())).unwrap();
-    assert_eq!(tag("{}"), Constraint::Fails);
-    assert_eq!(tag("nope"), Constraint::Fails);
-    assert_eq!(tag(r#"{"type":"structural_tag","format":{}}"#), Constraint::Free);
-    assert_eq!(tag(r#"{"structures":[],"triggers":[]}"#), Constraint::Free);
-    for broken in ["(", "a)", "[", "[^a]", "*", "a{x}", "\\", "a{9999}", "(?=a)", ""] {
-        assert_eq!(text(StructuredOutput::Regex(broken.to_owned())), "", "{broken}");
+    for (tag, expected) in [
+        ("{}", Constraint::Fails),
+        ("nope", Constraint::Fails),
+        (r#"{"type":"structural_tag","format":{}}"#, Constraint::Free),
+        (r#"{"structures":[],"triggers":[]}"#, Constraint::Free),
+    ] {
+        assert_eq!(constraint(StructuralTag(tag.to_owned())).unwrap(), expected, "{tag}");
     }
-    assert_eq!(text(StructuredOutput::Grammar("start: (".to_owned())), "");
+    for broken in ["(", "a)", "[", "[^a]", "*", "a{x}", "\\", "a{9999}", "(?=a)", ""] {
+        assert_eq!(text(Regex, broken), "", "{broken}");
+    }
+    assert_eq!(text(Grammar, "start: ("), "");
     assert_eq!(constraint(StructuredOutput::JsonObject(false)).unwrap(), Constraint::Free);
 }
 
 #[test]
-fn simple_patterns_are_met() {
-    let cases = [
+fn simple_patterns_are_met_within_bounds() {
+    let deep = format!("{}a{}", "(".repeat(17), ")".repeat(17));
+    for (regex, expected) in [
         ("abc", "abc"),
         ("[0-9]{3}-[a-f]{2}", "000-aa"),
         ("(red|green)+", "red"),
@@ -57,23 +62,17 @@ fn simple_patterns_are_met() {
         ("(?:x{2,3}y){2}", "xxyxxy"),
         ("a{0}b", "b"),
         ("é|x", "é"),
-    ];
-    for (regex, expected) in cases {
-        assert_eq!(text(StructuredOutput::Regex(regex.to_owned())), expected, "{regex}");
+        (&deep, ""),
+        ("(a{500}){500}", ""),
+    ] {
+        assert_eq!(text(Regex, regex), expected, "{regex}");
     }
-    assert_eq!(text(StructuredOutput::Grammar("root ::= \"yes\" | \"no\"".to_owned())), "yes");
-}
-
-#[test]
-fn patterns_are_bounded() {
-    let deep = format!("{}a{}", "(".repeat(17), ")".repeat(17));
-    assert_eq!(text(StructuredOutput::Regex(deep)), "");
-    assert_eq!(text(StructuredOutput::Regex("(a{500}){500}".to_owned())), "");
+    assert_eq!(text(Grammar, "root ::= \"yes\" | \"no\""), "yes");
 }
 
 #[test]
 fn schemas_are_met_by_small_instances() {
-    let cases = [
+    for (schema, expected) in [
         (
             r#"{"type":"object","properties":{"a":{"type":"integer","minimum":5},"b":{}},"required":["a"]}"#,
             r#"{"a":5}"#,
@@ -87,9 +86,8 @@ fn schemas_are_met_by_small_instances() {
         (r#"{"type":["null","string"]}"#, "null"),
         ("true", "{}"),
         ("{}", "{}"),
-    ];
-    for (schema, expected) in cases {
-        assert_eq!(text(StructuredOutput::Json(schema.to_owned())), expected, "{schema}");
+    ] {
+        assert_eq!(text(Json, schema), expected, "{schema}");
     }
 }
 
@@ -99,9 +97,9 @@ fn schemas_are_bounded() {
     for _ in 0..40 {
         schema = format!(r#"{{"type":"object","properties":{{"a":{schema}}},"required":["a"]}}"#);
     }
-    let instance: Value = serde_json::from_str(&text(StructuredOutput::Json(schema))).unwrap();
+    let instance: Value = serde_json::from_str(&text(Json, &schema)).unwrap();
     assert!(instance.pointer(&"/a".repeat(16)).unwrap().is_null());
     let long = r#"{"type":"array","items":{},"minItems":1000000}"#;
-    let instance: Value = serde_json::from_str(&text(StructuredOutput::Json(long.to_owned()))).unwrap();
+    let instance: Value = serde_json::from_str(&text(Json, long)).unwrap();
     assert_eq!(instance.as_array().unwrap().len(), 64);
 }

@@ -16,12 +16,11 @@ async fn set(mock: &Running, fault: &str) {
 async fn what_is_lost_or_broken_on_the_wire_is_whole_in_the_replay() {
     let mock = Running::start(config()).await;
     let mut client = mock.inference().await;
-    let (mut listener, last) = Listener::join(&mock, &mut client, 0).await;
+    let (mut listener, last) = Listener::join(&mock, &mut client).await;
     let at = |offset: u64| last + offset;
-    set(&mock, &format!(r#"{{"kind":"kv_frame","frame":"drop","at_seq":{},"rank":0,"count":1}}"#, at(2)))
-        .await;
-    set(&mock, &format!(r#"{{"kind":"kv_frame","frame":"corrupt","at_seq":{},"count":1}}"#, at(4))).await;
-    set(&mock, &format!(r#"{{"kind":"kv_frame","frame":"reorder","at_seq":{},"count":1}}"#, at(5))).await;
+    for (frame, at_seq) in [("drop", at(2)), ("corrupt", at(4)), ("reorder", at(5))] {
+        set(&mock, &format!(r#"{{"kind":"kv_frame","frame":"{frame}","at_seq":{at_seq},"count":1}}"#)).await;
+    }
     set(&mock, r#"{"kind":"kv_frame","frame":"duplicate","rank":1}"#).await;
     for number in 1..=7 {
         generate_on(&mut client, 0, number).await;

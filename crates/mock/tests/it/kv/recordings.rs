@@ -3,58 +3,50 @@
 //! The time is left out of every comparison. Where ids that a model chose are among the blocks, so are these ids
 //! and the names that follow from them.
 
-use std::fmt::Write as _;
-
 use bytes::Bytes;
 use prost::Message;
 use serde_json::Value;
 use tito_mock::{HashAlgorithm, KvStyle, MockConfig};
 use tito_test_support::fixtures;
 use tonic::transport::Channel;
-use vllm_proto::generate_request::Prompt;
 use vllm_proto::inference_client::InferenceClient;
 use vllm_proto::media_item::Source;
 use vllm_proto::{
     GenerateRequest, KvCacheParameters, MediaItem, Modality, PauseGenerationRequest, PauseMode,
-    PreprocessedMediaFeatures, ResponseOptions, ResumeGenerationRequest, StoppingCriteria, TokenIds,
+    PreprocessedMediaFeatures, ResumeGenerationRequest,
 };
 
 use super::Replay;
 use crate::replay::{dense, vision};
-use crate::support::Running;
+use crate::support::{Running, request};
 
-/// The request that caused a recording. Those over HTTP are asked over gRPC, with the adapter as a field.
-fn request_of(recording: &Value) -> tonic::Request<GenerateRequest> {
-    let cause = &recording["request"]["caused_by"][0];
+fn recording(name: &str) -> Value {
+    fixtures::json("kv-events", &format!("kv-{name}"))
+}
+
+/// The request that caused a recording; none where nothing was asked.
+fn request_of(recording: &Value) -> Option<tonic::Request<GenerateRequest>> {
+    let cause = fixtures::list(&recording["request"]["caused_by"]).first()?;
     let message = &cause["message"];
-    let ids = message["token_ids"]["ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let media =
-        message["media"].as_array().map_or_else(Vec::new, |items| items.iter().map(media_of).collect());
-    let request = GenerateRequest {
-        request_id: text(&message["request_id"]),
-        prompt: Some(Prompt::TokenIds(TokenIds { ids: ids.collect() })),
-        temperature: Some(0.0),
-        stopping: Some(StoppingCriteria {
-            max_new_tokens: message["stopping"]["max_new_tokens"].as_u64().unwrap() as u32,
-            ignore_eos: true,
-            ..StoppingCriteria::default()
-        }),
-        response: Some(ResponseOptions { output_token_ids: true, ..ResponseOptions::default() }),
-        kv: message["kv"].as_object().map(|kv| KvCacheParameters {
-            cache_salt: text(&kv["cache_salt"]),
-            ..KvCacheParameters::default()
-        }),
+    let number = |value: &Value| value.as_u64().unwrap() as u32;
+    let ids: Vec<u32> = fixtures::list(&message["token_ids"]["ids"]).iter().map(number).collect();
+    let plain = request(&text(&message["request_id"]), &ids, number(&message["stopping"]["max_new_tokens"]));
+    let salted = |kv: &Value| KvCacheParameters {
+        cache_salt: text(&kv["cache_salt"]),
+        ..KvCacheParameters::default()
+    };
+    let mut request = tonic::Request::new(GenerateRequest {
+        kv: message.get("kv").map(salted),
         session_id: message["session_id"].as_str().map(str::to_owned),
         lora_name: text(&message["lora_name"]),
-        media,
-        ..GenerateRequest::default()
-    };
-    let mut request = tonic::Request::new(request);
+        media: fixtures::list(&message["media"]).iter().map(media_of).collect(),
+        ..plain
+    });
     if let Some(rank) = cause["metadata"][0][1].as_str() {
         request.metadata_mut().insert("x-data-parallel-rank", rank.parse().unwrap());
     }
-    request
+    Some(request)
 }
 
 /// Long payloads are not in these recordings: images a and b are those of the media requests.
@@ -67,53 +59,39 @@ fn media_of(item: &Value) -> MediaItem {
 
 fn features_of(features: &Value) -> Source {
     let number = |key: &str| features[key].as_str().unwrap().parse().unwrap();
-    let identifier = features["identifier"].as_str().unwrap();
+    let identifier = features["identifier"].as_str().unwrap().to_owned();
     let whole = if identifier == "img-b" { "media-features-b" } else { "media-features" };
     let whole = fixtures::grpc("grpc-media", whole).unwrap().request.unwrap();
     let whole = GenerateRequest::decode(whole).unwrap();
-    let Some(Source::Features(whole)) = &whole.media[0].source else { panic!("no features") };
-    Source::Features(PreprocessedMediaFeatures {
-        identifier: identifier.to_owned(),
-        offset: number("offset"),
-        length: number("length"),
-        ..whole.clone()
-    })
-}
-
-fn bytes_of(hex: &Value) -> Bytes {
-    fixtures::hex(hex.as_str().unwrap())
+    let Some(Source::Features(whole)) = whole.media[0].source.clone() else { panic!("no features") };
+    let (offset, length) = (number("offset"), number("length"));
+    Source::Features(PreprocessedMediaFeatures { identifier, offset, length, ..whole })
 }
 
 /// The frames of every recorded message.
 fn frames_of(recording: &Value) -> Vec<Vec<Bytes>> {
-    let messages = recording["frames"].as_array().unwrap().iter();
-    messages.map(|message| message["frames_hex"].as_array().unwrap().iter().map(bytes_of).collect()).collect()
+    let frame = |hex: &Value| fixtures::hex(hex.as_str().unwrap());
+    let frames = |message: &Value| fixtures::list(&message["frames_hex"]).iter().map(frame).collect();
+    fixtures::list(&recording["frames"]).iter().map(frames).collect()
 }
 
 /// What is compared of a payload, readable.
-fn shown(payload: &[u8], mask: Mask) -> String {
-    let mut text = String::new();
-    let parts: &[&[u8]] = match mask {
-        // Array of three, float; behind it the time.
-        Mask::Time => &[&payload[..2], &payload[10..]],
-        Mask::Ids => &[
+fn shown(name: &str, payload: &[u8]) -> String {
+    let parts = match name {
+        // Left out are ids that the model chose, and the names of their blocks. The tail of the prompt comes before.
+        "extended" => vec![
             between(payload, b"parent_block_hash", b"token_ids"),
-            // The tail of the prompt, before the first id that was chosen.
             &between(payload, b"token_ids", b"block_size")[..12],
             between(payload, b"block_size", b""),
         ],
-        Mask::Identifier => {
-            &[between(payload, b"token_ids", b"extra_keys"), between(payload, b"group_idx", b"")]
+        // Left out are a hash of media, which every frontend makes in its own way, and the names of their blocks.
+        "image-raw" => {
+            vec![between(payload, b"token_ids", b"extra_keys"), between(payload, b"group_idx", b"")]
         }
+        // Array of three, float; behind it the time.
+        _ => vec![&payload[..2], &payload[10..]],
     };
-    for part in parts {
-        for byte in *part {
-            let letter = char::from(*byte);
-            if letter.is_ascii_graphic() { text.push(letter) } else { write!(text, "<{byte:02x}>").unwrap() }
-        }
-        text.push('|');
-    }
-    text
+    parts.iter().map(|part| part.escape_ascii().to_string()).collect::<Vec<_>>().join("|")
 }
 
 /// Bytes from one word up to another, or to the end.
@@ -123,66 +101,51 @@ fn between<'a>(payload: &'a [u8], from: &[u8], to: &[u8]) -> &'a [u8] {
     &payload[find(from).unwrap()..end]
 }
 
-/// What is left out of a comparison.
-#[derive(Debug, Clone, Copy)]
-enum Mask {
-    Time,
-    /// Ids that the model chose, and the names of their blocks.
-    Ids,
-    /// A hash of media, which every frontend makes in its own way, and the names of their blocks.
-    Identifier,
-}
-
-/// Recordings that are not equal, and what of them is left out.
-fn mask_of(name: &str) -> Mask {
-    match name {
-        "kv-extended" => Mask::Ids,
-        "kv-image-raw" => Mask::Identifier,
-        _ => Mask::Time,
-    }
-}
-
-/// A mock with the batches it has published until now.
+/// A rank of a mock, with the number of batches it has published until now.
 struct Bench {
     mock: Running,
     client: InferenceClient<Channel>,
     replay: Replay,
-    rank: u32,
     seen: u64,
 }
 
 impl Bench {
-    async fn start(config: MockConfig) -> Self {
-        Self::of_rank(Running::start(config).await, 0).await
+    async fn start(config: MockConfig, rank: usize) -> Self {
+        let mock = Running::start(config).await;
+        let (client, replay) = (mock.inference().await, Replay::connect(&mock, rank).await);
+        Self { mock, client, replay, seen: 0 }
     }
 
-    async fn of_rank(mock: Running, rank: u32) -> Self {
-        let (client, replay) = (mock.inference().await, Replay::connect(&mock, rank as usize).await);
-        Self { mock, client, replay, rank, seen: 0 }
-    }
-
-    /// Asks what was asked and compares what is published. Returns whether the numbers agree too.
+    /// Asks what was asked and compares what is published.
     async fn check(&mut self, name: &str) -> bool {
-        let recording = fixtures::json("kv-events", name);
-        if !recording["request"]["caused_by"].as_array().unwrap().is_empty() {
-            self.client.generate(request_of(&recording)).await.unwrap();
+        self.check_asked(name, name).await
+    }
+
+    /// Asks what caused one recording and compares what is published with another. Returns whether the numbers agree too.
+    async fn check_asked(&mut self, name: &str, cause: &str) -> bool {
+        if let Some(request) = request_of(&recording(cause)) {
+            self.client.generate(request).await.unwrap();
         }
-        let recorded = frames_of(&recording);
+        let recorded = frames_of(&recording(name));
         let published = self.replay.since(self.seen).await;
         self.seen += published.len() as u64;
-        let mask = mask_of(name);
-        let show = |payloads: Vec<&[u8]>| -> Vec<String> {
-            payloads.into_iter().map(|payload| shown(payload, mask)).collect()
-        };
-        let expected = show(recorded.iter().map(|frames| frames[2].as_ref()).collect());
-        assert_eq!(show(published.iter().map(|batch| batch.payload.as_ref()).collect()), expected, "{name}");
+        let expected: Vec<_> = recorded.iter().map(|frames| shown(name, &frames[2])).collect();
+        let found: Vec<_> = published.iter().map(|batch| shown(name, &batch.payload)).collect();
+        assert_eq!(found, expected, "{name}");
         let numbers = recorded.iter().map(|frames| super::batch(frames).seq);
         numbers.eq(published.iter().map(|batch| batch.seq))
     }
 
+    /// The same for recordings that follow each other, numbers included.
+    async fn check_all(&mut self, names: &[&str]) {
+        for name in names {
+            assert!(self.check(name).await, "{name}: other numbers");
+        }
+    }
+
     async fn reset(&self) {
-        let (status, body) = self.mock.http("POST", "/reset_prefix_cache", "").await;
-        assert_eq!((status, body.as_str()), (200, r#"{"success":true}"#), "rank {}", self.rank);
+        let reset = self.mock.http("POST", "/reset_prefix_cache", "").await;
+        assert_eq!(reset, (200, r#"{"success":true}"#.to_owned()));
     }
 
     async fn pause_and_resume(&self, mode: PauseMode, clear_cache: Option<bool>) {
@@ -194,28 +157,23 @@ impl Bench {
 
 #[tokio::test]
 async fn a_dense_engine_publishes_and_replays_as_recorded() {
-    let mut bench = Bench::start(dense()).await;
-    for name in ["stored", "reused", "extended", "salted", "branch", "short", "session"] {
-        assert!(bench.check(&format!("kv-{name}")).await, "{name}: other numbers");
-    }
+    let mut bench = Bench::start(dense(), 0).await;
+    bench.check_all(&["stored", "reused", "extended", "salted", "branch", "short", "session"]).await;
     bench.reset().await;
-    assert!(bench.check("kv-cleared-alone").await);
-    assert!(bench.check("kv-cleared").await);
+    bench.check_all(&["cleared-alone", "cleared"]).await;
     bench.pause_and_resume(PauseMode::Abort, None).await;
-    assert!(bench.check("kv-cleared-by-pause").await);
+    bench.check_all(&["cleared-by-pause"]).await;
     bench.pause_and_resume(PauseMode::Keep, Some(false)).await;
-    assert!(bench.check("kv-not-cleared-by-keep").await);
+    bench.check_all(&["not-cleared-by-keep"]).await;
     for (name, start) in [("from-0", 0), ("from-3", 3), ("beyond", 1_000_000)] {
-        let recorded = frames_of(&fixtures::json("kv-events", &format!("kv-replay-{name}")));
-        let replayed = bench.replay.frames(start).await;
-        let show = |replies: &[Vec<Bytes>]| -> Vec<(usize, Vec<Bytes>, u64, bool)> {
-            let one = |frames: &Vec<Bytes>| {
-                let last = frames.len() - 1;
-                (frames.len(), frames[..last].to_vec(), super::batch(frames).seq, frames[last].is_empty())
-            };
-            replies.iter().map(one).collect()
+        // All frames, number and whether a payload follows.
+        let show = |frames: Vec<Bytes>| {
+            let (payload, others) = frames.split_last().unwrap();
+            (others.to_vec(), super::batch(&frames).seq, payload.is_empty())
         };
-        assert_eq!(show(&replayed), show(&recorded), "{name}");
+        let recorded = frames_of(&recording(&format!("replay-{name}"))).into_iter().map(show);
+        let replayed = bench.replay.frames(start).await.into_iter().map(show);
+        assert_eq!(replayed.collect::<Vec<_>>(), recorded.collect::<Vec<_>>(), "{name}");
     }
     // Without a delimiter there is no answer: the next one is that to the next request.
     bench.replay.send(&[&[0; 8]]).await;
@@ -224,57 +182,52 @@ async fn a_dense_engine_publishes_and_replays_as_recorded() {
 
 #[tokio::test]
 async fn adapters_publish_as_recorded() {
-    for (id, names) in [(8, &["base", "", "salted", "other"][..]), (6, &["python"])] {
-        let mut adapters: Vec<(String, String)> =
+    // The python frontend was asked over HTTP by the adapter's name as the model; here it is a field.
+    let names = |name| if name == "lora-python" { (name, "lora") } else { (name, name) };
+    for (id, recorded) in
+        [(8, &["lora-base", "lora", "lora-salted", "lora-other"][..]), (6, &["lora-python"])]
+    {
+        let mut lora_modules: Vec<(String, String)> =
             (1..id).map(|id| (format!("filler-{id}"), "org/name".to_owned())).collect();
-        adapters.push(("k".to_owned(), "/tmp/tito-lora/lora-a".to_owned()));
-        adapters.push(("k2".to_owned(), "/tmp/tito-lora/lora-b".to_owned()));
-        let config =
-            MockConfig { enable_lora: true, lora_modules: adapters, kv_style: KvStyle::default(), ..dense() };
-        let mut bench = Bench::start(config).await;
-        for name in names {
-            if *name == "python" {
-                // Asked over HTTP by the adapter's name as the model; the same request with the field.
-                let plain = request_of(&fixtures::json("kv-events", "kv-lora")).into_inner();
-                bench.client.generate(plain).await.unwrap();
-                let recorded = frames_of(&fixtures::json("kv-events", "kv-lora-python"));
-                let published = bench.replay.since(0).await;
-                let show = |payload: &Bytes| shown(payload, Mask::Time);
-                assert_eq!(show(&published[0].payload), show(&recorded[0][2]));
-                continue;
-            }
-            let dash = if name.is_empty() { "" } else { "-" };
-            bench.check(&format!("kv-lora{dash}{name}")).await;
+        for (name, path) in [("k", "/tmp/tito-lora/lora-a"), ("k2", "/tmp/tito-lora/lora-b")] {
+            lora_modules.push((name.to_owned(), path.to_owned()));
+        }
+        let mut bench = Bench::start(MockConfig { enable_lora: true, lora_modules, ..dense() }, 0).await;
+        for (name, cause) in recorded.iter().copied().map(names) {
+            bench.check_asked(name, cause).await;
         }
     }
 }
 
 #[tokio::test]
 async fn images_publish_as_recorded() {
-    let mut bench = Bench::start(vision()).await;
+    let mut bench = Bench::start(vision(), 0).await;
     // The recorded engine had emptied its cache before.
     bench.reset().await;
-    for name in ["a", "b", "none", "salted", "across-blocks", "raw", "raw-uuid"] {
-        assert!(bench.check(&format!("kv-image-{name}")).await, "{name}: other numbers");
-    }
+    let images = [
+        "image-a",
+        "image-b",
+        "image-none",
+        "image-salted",
+        "image-across-blocks",
+        "image-raw",
+        "image-raw-uuid",
+    ];
+    bench.check_all(&images).await;
 }
 
 #[tokio::test]
 async fn pressure_removes_as_recorded() {
     let kv_style = KvStyle { hash_algorithm: HashAlgorithm::Sha256Cbor, ..KvStyle::default() };
     let config = MockConfig { num_gpu_blocks: 12, max_model_len: 256, kv_style, ..dense() };
-    let mut bench = Bench::start(config).await;
-    for name in ["0", "1", "2", "back"] {
-        assert!(bench.check(&format!("kv-pressure-{name}")).await, "{name}: other numbers");
-    }
+    let mut bench = Bench::start(config, 0).await;
+    bench.check_all(&["pressure-0", "pressure-1", "pressure-2", "pressure-back"]).await;
 }
 
 #[tokio::test]
 async fn ranks_publish_as_recorded() {
-    for rank in 0..2 {
-        let mock = Running::start(MockConfig { data_parallel_size: 2, ..dense() }).await;
-        let mut bench = Bench::of_rank(mock, rank).await;
-        bench.check(&format!("kv-dp-rank-{rank}")).await;
+    for (rank, name) in ["dp-rank-0", "dp-rank-1"].into_iter().enumerate() {
+        Bench::start(MockConfig { data_parallel_size: 2, ..dense() }, rank).await.check(name).await;
     }
 }
 

@@ -14,28 +14,22 @@ pub(super) enum Aspect {
 }
 
 const MODEL: &str = "depends on which ids the model's weights make likely";
+const BYTES: &str = "the mock's tokenizer knows bytes only";
+const NAMES: &str = "special tokens have other names";
 
 const EXCEPTIONS: &[(&str, Aspect, &str)] = &[
     ("grpc-generate/stream-stop-token", Aspect::End, MODEL),
     ("grpc-generate/unary-stop-token", Aspect::End, MODEL),
     ("grpc-generate/unary-stop-token-include", Aspect::End, MODEL),
     ("grpc-generate/unary-structured-json-object", Aspect::End, MODEL),
-    ("grpc-generate/stream-greedy-text", Aspect::PromptTokens, "the mock's tokenizer knows bytes only"),
-    ("grpc-generate/unary-greedy-text", Aspect::PromptTokens, "the mock's tokenizer knows bytes only"),
-    ("grpc-generate/stream-aborted", Aspect::All, "ended by a second call: see the conformance suite"),
-    ("grpc-generate/unary-aborted", Aspect::All, "ended by a second call: see the conformance suite"),
-    (
-        "grpc-generate/stream-cancelled-by-client",
-        Aspect::All,
-        "the client made the status: see the conformance suite",
-    ),
-    (
-        "grpc-generate/unary-deadline",
-        Aspect::All,
-        "the mock is faster than the deadline: see the conformance suite",
-    ),
-    ("light/stream-special-tokens-shown", Aspect::Text, "special tokens have other names"),
-    ("light/unary-special-tokens-shown", Aspect::Text, "special tokens have other names"),
+    ("grpc-generate/stream-greedy-text", Aspect::PromptTokens, BYTES),
+    ("grpc-generate/unary-greedy-text", Aspect::PromptTokens, BYTES),
+    ("grpc-generate/stream-aborted", Aspect::All, "a second call ended it: see the conformance suite"),
+    ("grpc-generate/unary-aborted", Aspect::All, "a second call ended it: see the conformance suite"),
+    ("grpc-generate/stream-cancelled-by-client", Aspect::All, "the status is the client's own"),
+    ("grpc-generate/unary-deadline", Aspect::All, "the mock is faster: see the conformance suite"),
+    ("light/stream-special-tokens-shown", Aspect::Text, NAMES),
+    ("light/unary-special-tokens-shown", Aspect::Text, NAMES),
     ("grpc-media/media-bad-17mib", Aspect::All, "its bytes are not kept: see the unit tests of media"),
     ("light/exited-generate", Aspect::All, "nothing listens: see `an_exiting_engine_replays`"),
 ];
@@ -48,97 +42,43 @@ pub(super) fn has(name: &str, aspect: Aspect) -> bool {
     listed || (aspect == Aspect::All && name.starts_with(NOT_UP))
 }
 
-pub(super) fn named(directory: &str) -> Vec<&'static str> {
-    EXCEPTIONS.iter().filter_map(|(name, _, _)| name.strip_prefix(directory)?.strip_prefix('/')).collect()
+pub(super) fn named() -> impl Iterator<Item = (&'static str, &'static str)> {
+    EXCEPTIONS.iter().map(|(name, ..)| name.split_once('/').unwrap())
 }
 
-pub(super) const CONTROL_ORDER: [&str; 45] = [
-    "control-server-info",
-    "control-model-info",
-    "control-kv-event-sources",
-    "control-weight-version-initial",
-    "control-weight-version-blank",
-    "control-weight-version-set",
-    "control-weight-version-after",
-    "control-abort-unknown",
-    "control-abort-empty",
-    "control-is-paused-no",
-    "control-pause-unspecified",
-    "control-is-paused-unspecified",
-    "control-resume-after-unspecified",
-    "control-pause-wait",
-    "control-is-paused-wait",
-    "control-resume-after-wait",
-    "control-pause-keep",
-    "control-is-paused-keep",
-    "control-resume-after-keep",
-    "control-pause-abort",
-    "control-is-paused-abort",
-    "control-resume-after-abort",
-    "control-pause-keep-no-clear",
-    "control-generate-while-paused",
-    "control-is-sleeping-while-paused",
-    "control-resume",
-    "control-resume-again",
-    "control-pause-bad-mode",
-    "control-running-meets-pause-abort",
-    "control-running-meets-pause-keep",
-    "control-running-meets-pause-wait",
-    "control-lora-off-list",
-    "control-lora-off-load",
-    "control-lora-off-unload",
-    "control-lora-off-unload-blank",
-    "control-sleep-off",
-    "control-wake-off",
-    "control-is-sleeping",
-    "control-weights-off-init",
-    "control-weights-off-init-garbage",
-    "control-weights-off-start",
-    "control-weights-off-start-draft",
-    "control-weights-off-update",
-    "control-weights-off-finish",
-    "control-shutdown",
-];
+/// Recordings of `grpc-control`, without `control-`, by what they are about.
+pub(super) const CONTROL_ORDER: &str = "
+    server-info model-info kv-event-sources
+    weight-version-initial weight-version-blank weight-version-set weight-version-after
+    abort-unknown abort-empty
+    is-paused-no pause-unspecified is-paused-unspecified resume-after-unspecified
+    pause-wait is-paused-wait resume-after-wait
+    pause-keep is-paused-keep resume-after-keep
+    pause-abort is-paused-abort resume-after-abort
+    pause-keep-no-clear generate-while-paused is-sleeping-while-paused resume resume-again pause-bad-mode
+    running-meets-pause-abort running-meets-pause-keep running-meets-pause-wait
+    lora-off-list lora-off-load lora-off-unload lora-off-unload-blank
+    sleep-off wake-off is-sleeping
+    weights-off-init weights-off-init-garbage weights-off-start weights-off-start-draft
+    weights-off-update weights-off-finish
+    shutdown";
 
-pub(super) const RANKS_ORDER: [&str; 12] = [
-    "dp2-server-info",
-    "dp2-kv-event-sources",
-    "dp2-rank-0",
-    "dp2-rank-1",
-    "dp2-no-rank",
-    "dp2-rank-2",
-    "dp2-rank-abc",
-    "dp2-weight-version-set",
-    "dp2-weight-version",
-    "dp2-pause",
-    "dp2-is-paused",
-    "dp2-resume",
-];
+/// The others of `grpc-control`, of an engine with a weight-transfer backend.
+pub(super) const WEIGHTS_ORDER: &str = "
+    rl-server-info
+    rl-start-before-init rl-init-garbage rl-init-list rl-init-empty rl-init-unknown-key
+    rl-update-list rl-update-without-start rl-start-draft rl-start rl-start-twice
+    rl-finish-blank rl-finish rl-finish-twice rl-weight-version
+    rl-sleep-0 rl-is-sleeping-0 rl-wake-scheduling
+    rl-sleep-1 rl-is-sleeping-1 rl-wake-weights rl-is-sleeping-partly rl-wake rl-is-sleeping-after
+    rl-generate-after";
 
-pub(super) const WEIGHTS_ORDER: [&str; 25] = [
-    "control-rl-server-info",
-    "control-rl-start-before-init",
-    "control-rl-init-garbage",
-    "control-rl-init-list",
-    "control-rl-init-empty",
-    "control-rl-init-unknown-key",
-    "control-rl-update-list",
-    "control-rl-update-without-start",
-    "control-rl-start-draft",
-    "control-rl-start",
-    "control-rl-start-twice",
-    "control-rl-finish-blank",
-    "control-rl-finish",
-    "control-rl-finish-twice",
-    "control-rl-weight-version",
-    "control-rl-sleep-0",
-    "control-rl-is-sleeping-0",
-    "control-rl-wake-scheduling",
-    "control-rl-sleep-1",
-    "control-rl-is-sleeping-1",
-    "control-rl-wake-weights",
-    "control-rl-is-sleeping-partly",
-    "control-rl-wake",
-    "control-rl-is-sleeping-after",
-    "control-rl-generate-after",
-];
+/// Recordings of `grpc-dp2`, without `dp2-`.
+pub(super) const RANKS_ORDER: &str = "
+    server-info kv-event-sources rank-0 rank-1 no-rank rank-2 rank-abc
+    weight-version-set weight-version pause is-paused resume";
+
+/// The names in an order, with what they all begin with.
+pub(super) fn names(prefix: &str, order: &str) -> Vec<String> {
+    order.split_whitespace().map(|name| format!("{prefix}{name}")).collect()
+}
