@@ -1,20 +1,14 @@
 //! Entries for tests that hold recorded or random bytes instead of an engine.
 
-use std::net::SocketAddr;
 use std::ops::Range;
-use std::time::Duration;
 
 use bytes::Bytes;
 use prost::Message as _;
-use tito_engine::KvFeed;
-use tito_types::{Delta, EngineError, EngineLoad, GenerateRequest, KvEvent, WorkerId};
+use tito_types::{Delta, EngineError, EngineLoad, GenerateRequest, KvEvent};
 use vllm_proto::GenerateResponse;
 
 use crate::kv::batch::{Batch, Groups};
-use crate::kv::endpoint::Endpoint;
-use crate::kv::sources::Source;
 use crate::kv::zmtp::{Role, scripted};
-use crate::kv::{Timing, feed};
 use crate::output::Reader;
 
 /// Reads the messages of one call exactly as the adapter does. Bytes that are no message are a broken contract.
@@ -49,13 +43,4 @@ pub fn read_loads(text: &[u8], ranks: Range<u32>) -> Vec<EngineLoad> {
 /// longer than a test writes.
 pub fn pack(value: &serde_json::Value) -> Vec<u8> {
     crate::kv::batch::pack::pack(value)
-}
-
-/// The feed of rank 0 whose publisher and replay socket listen there; it waits for a silent replay as long as `silence`.
-pub fn kv_feed(events: SocketAddr, replay: Option<SocketAddr>, silence: Duration) -> KvFeed {
-    let endpoint = |at: SocketAddr| Endpoint::Tcp { host: at.ip().to_string(), port: at.port() };
-    let source =
-        Source { rank: 0, events: endpoint(events), replay: replay.map(endpoint), topic: String::new() };
-    let timing = Timing { replay_silence: silence, ..Timing::new(Duration::from_secs(5)) };
-    feed(&WorkerId::new("worker"), vec![source], &timing)
 }

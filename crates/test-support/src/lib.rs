@@ -8,8 +8,9 @@
 //! | wait for a state that another process or an async call shows | [`wait::wait_for`], [`wait::wait_within`] |
 //! | wait for a value of a watch channel | [`wait::wait_watch`] |
 //! | send one HTTP/1.1 or HTTP/2 request, over TCP or TLS | [`http::Call`] |
-//! | leave a request running, or give it up | [`http::InFlight`]; drop it, or an [`http::Open`], to close its connection |
+//! | leave a request running, or give it up | [`http::Call::begin`]; drop what it returns, or an [`http::Open`], to close its connection |
 //! | write the bytes of a request oneself | [`http::Raw`] |
+//! | answer gRPC calls with messages as bytes | [`grpc::Server`] |
 //! | listen on one port again and again | [`port::ReservedPort`] |
 //! | draw random numbers | [`random::Random`]; a failed test prints the seed |
 //! | read a recording of the real engine | [`fixtures::grpc`], [`fixtures::json`], [`fixtures::names`] |
@@ -22,6 +23,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its tools included")]
 
 pub mod fixtures;
+pub mod grpc;
 pub mod http;
 pub mod port;
 pub mod random;

@@ -9,7 +9,7 @@ use tito_engine::BoxEngine;
 use tito_engine_vllm::{VllmConfig, VllmConnector};
 use tito_fleet::{Blocks, Fleet, FleetConfig, FleetMetrics, Snapshot, State, Worker, Wrap};
 use tito_kv_index::IndexConfig;
-use tito_mock::{BuildError, MockConfig};
+use tito_mock::MockConfig;
 use tito_policy::PolicyKind;
 use tito_router::{Route, RouteConfig, RouteMetrics};
 use tito_test_support::port::ReservedPort;
@@ -34,17 +34,6 @@ const INDEX_BYTES_MAX: usize = 64 << 20;
 /// Keys the block identities.
 const SECRET: u128 = 7;
 
-/// A cluster did not come up.
-#[derive(Debug, thiserror::Error)]
-pub enum ClusterError {
-    /// A mock did not start.
-    #[error("start a mock")]
-    Mock(#[from] BuildError),
-    /// Its address leads nowhere.
-    #[error("lead to a mock")]
-    Connector(#[from] tito_engine_vllm::Error),
-}
-
 /// Mock engines, the fleet over them, and the layers as the binary puts them together.
 pub struct Cluster {
     mocks: Vec<RunningMock>,
@@ -63,15 +52,17 @@ pub struct Cluster {
 impl Cluster {
     /// Starts one engine per configuration, each on a gRPC port of the cluster's choice, and returns when the fleet has
     /// accepted all of them.
-    pub async fn start(configs: Vec<MockConfig>, admission: AdmitConfig) -> Result<Self, ClusterError> {
+    pub async fn start(configs: Vec<MockConfig>, admission: AdmitConfig) -> Self {
         let (mut mocks, mut ports) = (Vec::new(), Vec::new());
         for config in configs {
             let port = ReservedPort::any();
-            mocks.push(RunningMock::start(MockConfig { grpc_listen: port.address(), ..config }).await?);
+            mocks.push(started(MockConfig { grpc_listen: port.address(), ..config }).await);
             ports.push(port);
         }
-        let connectors = mocks.iter().zip(1..).map(|(mock, number)| connector(mock.grpc(), number));
-        let connectors = connectors.collect::<Result<Vec<_>, _>>()?;
+        let leading = |(mock, number): (&RunningMock, _)| {
+            connector(mock.grpc(), number).expect("an address leads to it")
+        };
+        let connectors = mocks.iter().zip(1..).map(leading).collect();
         let mut registry = Registry::default();
         let blocks = Arc::new(Blocks::new(IndexConfig { bytes_max: INDEX_BYTES_MAX }, SECRET));
         let metrics = FleetMetrics::register(registry.sub_registry_with_prefix("fleet"));
@@ -89,11 +80,10 @@ impl Cluster {
         let admit = Admit::new(route, admission, draining.clone(), admitted);
         let mut tasks = JoinSet::new();
         tasks.spawn(fleet.run(CancellationToken::new()));
-        let engine = BoxEngine::new(admit);
         let mut cluster = Self {
             mocks,
             _ports: ports,
-            engine,
+            engine: BoxEngine::new(admit),
             blocks,
             registry,
             snapshot,
@@ -102,7 +92,7 @@ impl Cluster {
             _fleet: tasks,
         };
         cluster.wait_until_ready(cluster.mocks.len()).await;
-        Ok(cluster)
+        cluster
     }
 
     /// All layers: where a frontend would send its requests.
@@ -141,15 +131,13 @@ impl Cluster {
     }
 
     /// Ends engine `index` and starts another on the same gRPC address. The fleet hears of neither here.
-    pub async fn restart(&mut self, index: usize, config: MockConfig) -> Result<(), ClusterError> {
+    pub async fn restart(&mut self, index: usize, config: MockConfig) {
         let address = self.mocks[index].grpc();
         let old = self.mocks.remove(index);
         old.handle().kill();
         // How it ends is no question: it was killed.
         let _ = old.stop().await;
-        let new = RunningMock::start(MockConfig { grpc_listen: address, ..config }).await?;
-        self.mocks.insert(index, new);
-        Ok(())
+        self.mocks.insert(index, started(MockConfig { grpc_listen: address, ..config }).await);
     }
 
     /// The models as they are.
@@ -167,6 +155,10 @@ impl Cluster {
         let what = format!("{count} ready workers");
         wait_watch(&mut self.snapshot, &what, |snapshot| ready(snapshot) == count).await;
     }
+}
+
+async fn started(config: MockConfig) -> RunningMock {
+    RunningMock::start(config).await.expect("a mock starts on a port of its own")
 }
 
 fn ready(snapshot: &Snapshot) -> usize {

@@ -6,5 +6,5 @@
 mod cluster;
 mod mock;
 
-pub use cluster::{Cluster, ClusterError, connector};
+pub use cluster::{Cluster, connector};
 pub use mock::RunningMock;

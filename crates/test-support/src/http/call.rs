@@ -150,6 +150,16 @@ impl Call {
         within(&what, self.try_open()).await.unwrap_or_else(|error| panic!("no {what}: {error}"))
     }
 
+    /// Sends it without waiting for the reply.
+    pub fn begin(self) -> InFlight {
+        let mut sent = JoinSet::new();
+        sent.spawn(async move {
+            let (reply, broken) = self.try_open().await?.rest().await;
+            broken.map_or(Ok(reply), |error| Err(error.into()))
+        });
+        InFlight(sent)
+    }
+
     /// Sends it and waits for the whole reply.
     pub async fn send(&self) -> Reply {
         self.open().await.whole().await
@@ -227,16 +237,6 @@ impl Open {
 pub struct InFlight(JoinSet<Result<Reply, Failure>>);
 
 impl InFlight {
-    /// Sends a request without waiting for the reply.
-    pub fn new(call: Call) -> Self {
-        let mut sent = JoinSet::new();
-        sent.spawn(async move {
-            let (reply, broken) = call.try_open().await?.rest().await;
-            broken.map_or(Ok(reply), |error| Err(error.into()))
-        });
-        Self(sent)
-    }
-
     async fn end(mut self) -> Result<Reply, Failure> {
         within("a reply", self.0.join_next()).await.unwrap().unwrap()
     }

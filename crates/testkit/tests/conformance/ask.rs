@@ -3,9 +3,10 @@
 use prost_types::Struct;
 use prost_types::value::Kind as Value;
 use vllm_proto::generate_request::Prompt;
+use vllm_proto::media_item::Source;
 use vllm_proto::{
-    CandidateTokens, DecodingParameters, GenerateRequest, KvCacheParameters, RandomSampling, ResponseOptions,
-    StoppingCriteria, TokenIds, candidate_tokens::Select,
+    CandidateTokens, DecodingParameters, GenerateRequest, KvCacheParameters, MediaItem, RandomSampling,
+    ResponseOptions, StoppingCriteria, TokenIds, candidate_tokens::Select,
 };
 
 use crate::target::{Kind, Target};
@@ -101,6 +102,12 @@ pub(crate) fn chosen(tokens: &[u32]) -> CandidateTokens {
 
 pub(crate) fn all(all: bool) -> CandidateTokens {
     CandidateTokens { select: Some(Select::All(all)) }
+}
+
+/// A request with one image.
+pub(crate) fn with_media(source: Source) -> GenerateRequest {
+    let image = MediaItem { modality: 1, source: Some(source), ..Default::default() };
+    greedy(&prompt(20, 1), 2).with(|request| request.media = vec![image])
 }
 
 /// The parts of a request, made when they are first touched.

@@ -1,15 +1,12 @@
 //! Calls, and what holds of every reply whatever was asked.
 
-use std::time::Duration;
-
-use tonic::{Code, Status, Streaming};
+use tito_test_support::wait::within;
+use tonic::{Code, Response, Status, Streaming};
 use vllm_proto::finish_info::{FinishReason, StopReason};
 use vllm_proto::{FinishInfo, GenerateRequest, GenerateResponse, PromptInfo, SequenceOutput};
 
-use crate::target::{Target, within};
+use crate::target::Target;
 
-/// Longest wait for one reply or message: a full context on a small machine.
-pub(crate) const REPLY_LIMIT: Duration = Duration::from_secs(60);
 /// Log-probs of one position move this much with what was computed beside it.
 const LOGPROB_TOLERANCE: f32 = 2e-3;
 
@@ -70,7 +67,7 @@ impl Reading {
     /// The next message's output; `None` once the stream has ended. The first call also reads the prompt message.
     pub(crate) async fn next(&mut self) -> Result<Option<SequenceOutput>, Status> {
         loop {
-            let message = within(REPLY_LIMIT, "next message", self.messages.message()).await?;
+            let message = within("next message", self.messages.message()).await?;
             let Some(GenerateResponse { prompt_info, outputs }) = message else { return Ok(None) };
             if let Some(info) = prompt_info {
                 assert!(self.prompt.is_none(), "the prompt came twice");
@@ -116,8 +113,7 @@ impl Reading {
 impl Target {
     pub(crate) async fn unary(&self, request: GenerateRequest) -> Result<Reply, Status> {
         let asked_ids = wants_ids(&request);
-        let reply =
-            within(REPLY_LIMIT, "unary reply", self.inference().generate(request)).await?.into_inner();
+        let reply = within("unary reply", self.inference().generate(request)).await?.into_inner();
         let prompt = reply.prompt_info.expect("a unary reply has the prompt");
         let mut output = reply.outputs.expect("a unary reply has output");
         check_part(&output, asked_ids);
@@ -128,7 +124,7 @@ impl Target {
 
     pub(crate) async fn open_stream(&self, request: GenerateRequest) -> Result<Reading, Status> {
         let asked_ids = wants_ids(&request);
-        let opened = within(REPLY_LIMIT, "headers", self.inference().generate_stream(request)).await?;
+        let opened = within("headers", self.inference().generate_stream(request)).await?;
         let (prompt, output, finish) = (None, SequenceOutput::default(), None);
         Ok(Reading { messages: opened.into_inner(), asked_ids, prompt, output, finish })
     }
@@ -149,11 +145,8 @@ impl Target {
         assert_eq!(stream.output.num_tokens, unary.output.num_tokens, "stream and unary count alike");
         near(&stream.output.logprobs, &unary.output.logprobs);
         near(&stream.prompt.logprobs, &unary.prompt.logprobs);
-        assert_eq!(
-            stream.output.candidate_tokens.len(),
-            unary.output.candidate_tokens.len(),
-            "candidate rows"
-        );
+        let rows = |reply: &Reply| reply.output.candidate_tokens.len();
+        assert_eq!(rows(&stream), rows(&unary), "candidate rows");
         assert_eq!(stream.output.sampling_mask, unary.output.sampling_mask, "sampling masks");
         unary
     }
@@ -170,6 +163,11 @@ impl Target {
             Err(status) => Err(format!("stream: {:?}, unary: {unary:?}", status.code())),
         }
     }
+}
+
+/// How a call of the control service ended.
+pub(crate) async fn code_of<T>(call: impl Future<Output = Result<Response<T>, Status>>) -> Code {
+    call.await.map_or_else(|status| status.code(), |_| Code::Ok)
 }
 
 /// Equal but for what parallel arithmetic may change.

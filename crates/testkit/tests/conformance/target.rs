@@ -1,17 +1,19 @@
 //! What a case talks to: the engine that the environment names, or a mock of its own.
 
-use std::future::Future;
 use std::time::Duration;
 
 use tito_mock::MockConfig;
+use tito_test_support::wait::within;
 use tito_testkit::RunningMock;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::timeout;
+use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 use vllm_proto::control_client::ControlClient;
 use vllm_proto::inference_client::InferenceClient;
 use vllm_proto::{
-    GetKvEventSourcesRequest, GetModelInfoRequest, GetServerInfoRequest, ResumeGenerationRequest,
+    GetKvEventSourcesRequest, GetModelInfoRequest, GetServerInfoRequest, PauseGenerationRequest,
+    ResumeGenerationRequest,
 };
 
 use crate::needs::{self, Need};
@@ -123,13 +125,8 @@ pub(crate) async fn run(case: &str, needs: &[Need], body: impl AsyncFnOnce(&Targ
         needs::skipped(case, reason);
         return;
     }
-    within(CASE_LIMIT, case, body(&target)).await;
-}
-
-/// Waits for something that must come, and says what never came.
-pub(crate) async fn within<T>(limit: Duration, what: &str, future: impl Future<Output = T>) -> T {
-    let Ok(done) = timeout(limit, future).await else { panic!("{what}: not within {limit:?}") };
-    done
+    let done = timeout(CASE_LIMIT, body(&target)).await;
+    done.unwrap_or_else(|_| panic!("{case}: not within {CASE_LIMIT:?}"));
 }
 
 impl Facts {
@@ -157,8 +154,7 @@ impl Target {
             assert_eq!(target.facts.running_max, 1, "the engine was to be limited to one request at a time");
         }
         // A case that failed while the engine was paused must not take the others with it.
-        let resumed = target.control().resume_generation(ResumeGenerationRequest {}).await;
-        resumed.expect("a shared engine can be resumed");
+        target.resume().await;
         target
     }
 
@@ -197,6 +193,20 @@ impl Target {
 
     pub(crate) fn control(&self) -> ControlClient<Channel> {
         ControlClient::new(self.channel.clone())
+    }
+
+    /// Pauses the engine, or says why it cannot be.
+    pub(crate) async fn pause(
+        &self,
+        mode: impl Into<i32>,
+        clear_cache: impl Into<Option<bool>>,
+    ) -> Result<(), Status> {
+        let request = PauseGenerationRequest { mode: mode.into(), clear_cache: clear_cache.into() };
+        within("pause", self.control().pause_generation(request)).await.map(|_| ())
+    }
+
+    pub(crate) async fn resume(&self) {
+        self.control().resume_generation(ResumeGenerationRequest {}).await.expect("it can be resumed");
     }
 
     pub(crate) fn channel(&self) -> Channel {

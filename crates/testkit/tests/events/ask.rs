@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use tito_engine::fake;
-use tito_fleet::{Blocks, Target};
-use tito_kv_index::Prompt;
+use tito_kv_index::{Generations, Hasher, Prompt};
 use tito_types::{Delivery, KvOptions, Media, MediaFeatures, Modality, Sampling, Stopping};
 use vllm_proto::generate_request::Prompt as Asked;
 use vllm_proto::media_item::Source;
@@ -45,19 +44,14 @@ impl Ask {
     }
 
     pub(crate) fn request(&self) -> GenerateRequest {
+        let (max_new_tokens, cache_salt) = (self.output, self.salt.map(str::to_owned));
+        let salted = |cache_salt| KvCacheParameters { cache_salt, ..KvCacheParameters::default() };
         GenerateRequest {
             prompt: Some(Asked::TokenIds(TokenIds { ids: self.tokens.clone() })),
             temperature: Some(0.0),
-            stopping: Some(StoppingCriteria {
-                max_new_tokens: self.output,
-                ignore_eos: true,
-                ..StoppingCriteria::default()
-            }),
+            stopping: Some(StoppingCriteria { max_new_tokens, ignore_eos: true, ..Default::default() }),
             response: Some(ResponseOptions { output_token_ids: true, ..ResponseOptions::default() }),
-            kv: self.salt.map(|salt| KvCacheParameters {
-                cache_salt: salt.to_owned(),
-                ..KvCacheParameters::default()
-            }),
+            kv: cache_salt.map(salted),
             media: self.media.iter().map(Item::wire).collect(),
             lora_name: self.adapter.unwrap_or_default().to_owned(),
             ..GenerateRequest::default()
@@ -84,17 +78,11 @@ impl Ask {
         }
     }
 
-    /// Its blocks as a target's index knows them.
-    pub(crate) fn chain(&self, blocks: &Blocks, target: &Target) -> Arc<[u64]> {
-        let media = self.known_media();
-        let prompt = Prompt {
-            tokens: &self.tokens,
-            media: &media,
-            adapter: self.adapter.map(|name| (name, target.generations().of(name))),
-            salt: self.salt,
-            block_tokens: target.block_tokens(),
-        };
-        prompt.chain(blocks.hasher())
+    /// Its blocks as an index knows them of an engine whose adapters were loaded so often.
+    pub(crate) fn chain(&self, hasher: &Hasher, loads: &Generations, block_tokens: u32) -> Arc<[u64]> {
+        let adapter = self.adapter.map(|name| (name, loads.of(name)));
+        let (tokens, media, salt) = (&self.tokens, &self.known_media(), self.salt);
+        Prompt { tokens, media, adapter, salt, block_tokens }.chain(hasher)
     }
 
     /// The same prompt with what the engine answered behind it: the next turn's beginning.
@@ -104,20 +92,17 @@ impl Ask {
 
     /// Prompts that differ from this one in one thing each.
     pub(crate) fn strangers(&self) -> Vec<Self> {
+        let mut changed = self.clone();
+        changed.tokens[0] ^= 1;
         let mut strangers = vec![
             Self { salt: if self.salt.is_some() { None } else { Some("another") }, ..self.clone() },
             Self { adapter: if self.adapter.is_some() { None } else { Some("ad1") }, ..self.clone() },
+            changed,
         ];
-        let mut changed = self.clone();
-        changed.tokens[0] ^= 1;
-        strangers.push(changed);
         if let Some(item) = self.media.first() {
-            let others = [Item { identifier: "never sent", ..item.clone() }];
-            strangers.push(Self {
-                media: others.into_iter().chain(self.media[1..].iter().cloned()).collect(),
-                ..self.clone()
-            });
-            strangers.push(Self { media: Vec::new(), ..self.clone() });
+            let mut other = self.clone();
+            other.media[0].identifier = "never sent";
+            strangers.extend([other, Self { media: Vec::new(), ..self.clone() }]);
             if item.length > 1 {
                 let mut later = self.clone();
                 (later.media[0].offset, later.media[0].length) = (item.offset + 1, item.length - 1);
@@ -140,15 +125,10 @@ impl Item {
             identifier: self.identifier.to_owned(),
             offset: u64::from(self.offset),
             length: u64::from(self.length),
-            mm_hash: None,
-            is_embed: Vec::new(),
+            ..PreprocessedMediaFeatures::default()
         };
-        MediaItem {
-            modality: modality as i32,
-            mime_type: String::new(),
-            uuid: String::new(),
-            source: Some(Source::Features(features)),
-        }
+        let source = Some(Source::Features(features));
+        MediaItem { modality: modality as i32, source, ..MediaItem::default() }
     }
 
     fn features(&self) -> MediaFeatures {

@@ -71,7 +71,7 @@ impl Bench {
     pub(crate) async fn start_at_once(what: String, configs: Vec<MockConfig>) -> Self {
         let admission =
             AdmitConfig { in_flight_max: 64, queue_requests_max: 64, queue_timeout: Duration::from_secs(30) };
-        let cluster = Cluster::start(configs, admission).await.unwrap();
+        let cluster = Cluster::start(configs, admission).await;
         let clients = cluster.mocks().iter().map(|mock| client(mock.grpc())).collect();
         Self { cluster, clients, probes: Vec::new(), markers: 0, what }
     }
@@ -79,9 +79,8 @@ impl Bench {
     /// Waits until every rank of every mock is complete.
     pub(crate) async fn until_complete(&self) {
         let complete = || {
-            let of = |mock| self.cluster.seen(mock).targets.clone();
             (0..self.clients.len()).all(|mock| {
-                let targets = of(mock);
+                let targets = &self.cluster.seen(mock).targets;
                 !targets.is_empty() && targets.iter().all(|target| target.complete())
             })
         };
@@ -108,13 +107,24 @@ impl Bench {
 
     /// Asks one rank and returns what it generated.
     pub(crate) async fn ask(&mut self, mock: usize, rank: u32, ask: &Ask) -> Vec<u32> {
-        let mut request = tonic::Request::new(ask.request());
-        request.metadata_mut().insert("x-data-parallel-rank", rank.to_string().parse().unwrap());
-        let answered = self.clients[mock].generate(request).await;
-        let answered = answered.unwrap_or_else(|status| panic!("{}: {ask:?}: {status}", self.what));
-        let output = answered.into_inner().outputs.unwrap_or_default().token_ids;
-        self.probes.push(ask.continued(&output));
-        output
+        self.ask_all(vec![(mock, rank, ask.clone())]).await.remove(0)
+    }
+
+    /// Asks for several at once, and returns what each generated.
+    pub(crate) async fn ask_all(&mut self, asks: Vec<(usize, u32, Ask)>) -> Vec<Vec<u32>> {
+        let calls = asks.iter().map(|(mock, rank, ask)| {
+            let mut request = tonic::Request::new(ask.request());
+            request.metadata_mut().insert("x-data-parallel-rank", rank.to_string().parse().unwrap());
+            let (mut client, what) = (self.clients[*mock].clone(), &self.what);
+            async move {
+                let answered = client.generate(request).await;
+                let answered = answered.unwrap_or_else(|status| panic!("{what}: {ask:?}: {status}"));
+                answered.into_inner().outputs.unwrap_or_default().token_ids
+            }
+        });
+        let outputs = futures_util::future::join_all(calls).await;
+        self.probes.extend(asks.iter().zip(&outputs).map(|((_, _, ask), output)| ask.continued(output)));
+        outputs
     }
 
     /// A prompt that some engine was asked for.
@@ -139,20 +149,6 @@ impl Bench {
         wait_until(&format!("every batch applied, {}", self.what), caught_up).await;
     }
 
-    /// Asks for several at once.
-    pub(crate) async fn ask_all(&mut self, asks: Vec<(usize, u32, Ask)>) {
-        let calls = asks.iter().map(|(mock, rank, ask)| {
-            let mut request = tonic::Request::new(ask.request());
-            request.metadata_mut().insert("x-data-parallel-rank", rank.to_string().parse().unwrap());
-            let mut client = self.clients[*mock].clone();
-            async move { client.generate(request).await.unwrap() }
-        });
-        for ((_, _, ask), answered) in asks.iter().zip(futures_util::future::join_all(calls).await) {
-            let output = answered.into_inner().outputs.unwrap_or_default().token_ids;
-            self.probes.push(ask.continued(&output));
-        }
-    }
-
     /// The next batches of a rank go wrong.
     pub(crate) fn fault(&self, mock: usize, rank: u32, frame: FrameFault, count: u32) {
         let at_seq = self.handle(mock).kv_last_seq(rank).map_or(0, |last| last + 1);
@@ -163,10 +159,13 @@ impl Bench {
         self.handle(mock).add_fault(FaultSpec { count: Some(count), ..FaultSpec::new(fault) }).unwrap();
     }
 
+    async fn control(&self, mock: usize) -> ControlClient<Channel> {
+        ControlClient::connect(format!("http://{}", self.cluster.mocks()[mock].grpc())).await.unwrap()
+    }
+
     /// The engine drops its cache, and says so with its next block.
     pub(crate) async fn clear(&self, mock: usize) {
-        let address = self.cluster.mocks()[mock].grpc();
-        let mut control = ControlClient::connect(format!("http://{address}")).await.unwrap();
+        let mut control = self.control(mock).await;
         control.pause_generation(PauseGenerationRequest::default()).await.unwrap();
         control.resume_generation(ResumeGenerationRequest {}).await.unwrap();
     }
@@ -183,12 +182,10 @@ impl Bench {
             self.cluster.seen(mock).targets.iter().map(|target| target.generations().of(name)).collect()
         };
         let before = generations();
-        let address = self.cluster.mocks()[mock].grpc();
-        let mut control = ControlClient::connect(format!("http://{address}")).await.unwrap();
+        let mut control = self.control(mock).await;
         control.unload_lora(UnloadLoraRequest { lora_name: name.to_owned() }).await.unwrap();
-        let source_path = format!("org/after-{}", before[0]);
-        let load = LoadLoraRequest { lora_name: name.to_owned(), source_path };
-        control.load_lora(load).await.unwrap();
+        let (lora_name, source_path) = (name.to_owned(), format!("org/after-{}", before[0]));
+        control.load_lora(LoadLoraRequest { lora_name, source_path }).await.unwrap();
         let known = || generations().iter().zip(&before).all(|(is, was)| is > was);
         wait_until(&format!("{name} loaded again, {}", self.what), known).await;
     }
@@ -196,7 +193,7 @@ impl Bench {
     /// Another engine behind the same address; returns when the fleet has its ranks.
     pub(crate) async fn restart(&mut self, mock: usize, config: MockConfig) {
         let old: BTreeSet<TargetId> = self.targets().iter().map(|(_, target)| target.id).collect();
-        self.cluster.restart(mock, config).await.unwrap();
+        self.cluster.restart(mock, config).await;
         self.clients[mock] = client(self.cluster.mocks()[mock].grpc());
         let cluster = &self.cluster;
         let reached = || {
@@ -226,16 +223,16 @@ impl Bench {
             let marker = [MARKER_TOKEN, MARKER_TOKEN + 1 + high, MARKER_TOKEN + 1 + low];
             let marker = Ask::text(marker.into_iter().cycle().take(2 * target.block_tokens() as usize + 1));
             self.ask(mock, target.rank, &marker).await;
-            let chain = marker.chain(self.cluster.blocks(), &target);
-            let what =
-                format!("the feed of rank {} of mock {mock} come to its end, {}", target.rank, self.what);
-            wait_until(&what, || self.found(&chain).get(&target.id) == Some(&2)).await;
+            let what = format!("the end of the feed of rank {} of mock {mock}, {}", target.rank, self.what);
+            wait_until(&what, || self.found(&marker, &target).get(&target.id) == Some(&2)).await;
         }
     }
 
-    fn found(&self, chain: &[u64]) -> BTreeMap<TargetId, u32> {
-        let mut found = BTreeMap::new();
-        self.cluster.blocks().find(chain, |target, tier, leading| {
+    /// Leading blocks of a prompt, as one target names them, on every target that has some.
+    fn found(&self, ask: &Ask, target: &Target) -> BTreeMap<TargetId, u32> {
+        let (blocks, mut found) = (self.cluster.blocks(), BTreeMap::new());
+        let chain = ask.chain(blocks.hasher(), &target.generations(), target.block_tokens());
+        blocks.find(&chain, |target, tier, leading| {
             assert_eq!(tier, Tier::Gpu, "{}: the mock tells of no other", self.what);
             assert_eq!(found.insert(target, leading), None, "{}: a target told twice", self.what);
         });
@@ -263,11 +260,8 @@ impl Bench {
             for probe in &probes {
                 let Some(names) = self.handle(*mock).kv_names(&probe.request()) else { continue };
                 let truth = names.iter().take_while(|name| resident.contains(name)).count();
-                let found = self.found(&probe.chain(self.cluster.blocks(), target));
-                assert!(
-                    found.keys().all(|id| known.contains(id)),
-                    "{at}: a target that is gone holds {probe:?}"
-                );
+                let found = self.found(probe, target);
+                assert!(found.keys().all(|id| known.contains(id)), "{at}: a gone target holds {probe:?}");
                 let found = found.get(&target.id).map_or(0, |&leading| leading as usize);
                 assert!(found <= truth, "{at}: {found} leading blocks, {truth} are there, of {probe:?}");
                 assert!(!complete || found == truth, "{at}: {found} of {truth} leading blocks of {probe:?}");

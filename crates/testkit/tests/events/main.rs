@@ -12,7 +12,6 @@ mod bench;
 mod drift;
 mod faults;
 mod flapping;
-mod hand;
 mod restart;
 mod shapes;
 mod sweep;

@@ -1,36 +1,41 @@
-//! Events as other engines and other releases shape them: what may be claimed after them, tier by tier.
+//! Events as other engines and other releases shape them, from their bytes to what may be claimed of a prompt, tier by tier.
+//!
+//! How each spelling is read is tested in `tito-engine-vllm`, and what each event does to a table in `tito-kv-index`.
 
-mod cases;
-
-use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tito_kv_index::TierOverlap;
-use tito_test_support::random::Random;
-use tito_types::KvCounters;
+use tito_engine_vllm::test_util::{pack, read_kv_batch};
+use tito_kv_index::{Hasher, Index, IndexConfig, Table, TierOverlap};
+use tito_types::Modality;
 
-use crate::ask::Ask;
-use crate::hand::{BLOCK_TOKENS, Hand};
+use crate::ask::{Ask, Item};
 
-/// Blocks stored on the GPU, named as told, with the tokens from `first` on.
-fn stored(parent: Option<u64>, names: &[u64], first: u32) -> Value {
+/// Tokens per block.
+const BLOCK_TOKENS: u32 = 4;
+
+/// Blocks stored on the GPU, named as told, with the tokens from `first` on, and these other fields.
+fn stored(parent: Option<u64>, names: &[u64], first: u32, fields: Value) -> Value {
     let tokens: Vec<u32> = (first..first + BLOCK_TOKENS * names.len() as u32).collect();
-    json!({"type": "BlockStored", "block_hashes": names, "parent_block_hash": parent, "token_ids": tokens,
-        "block_size": BLOCK_TOKENS, "lora_id": null, "medium": "GPU", "lora_name": null})
+    let event = json!({"type": "BlockStored", "block_hashes": names, "parent_block_hash": parent, "token_ids": tokens,
+        "block_size": BLOCK_TOKENS, "lora_id": null, "medium": "GPU", "lora_name": null});
+    with(event, fields)
 }
 
-fn removed(names: &[u64]) -> Value {
-    json!({"type": "BlockRemoved", "block_hashes": names, "medium": "GPU"})
+fn removed(names: &[u64], fields: Value) -> Value {
+    with(json!({"type": "BlockRemoved", "block_hashes": names, "medium": "GPU"}), fields)
 }
 
-fn cleared() -> Value {
-    json!({"type": "AllBlocksCleared"})
-}
-
-/// An event with some fields set.
 fn with(mut event: Value, fields: Value) -> Value {
     let Value::Object(fields) = fields else { panic!("fields are an object") };
     event.as_object_mut().unwrap().extend(fields);
     event
+}
+
+/// The same event as an array, as older releases wrote it.
+fn positional(event: &Value) -> Value {
+    let order = ["type", "block_hashes", "parent_block_hash", "token_ids", "block_size", "lora_id", "medium"];
+    let removed = ["type", "block_hashes", "medium"];
+    let order = if event["type"] == "BlockRemoved" { &removed[..] } else { &order[..] };
+    order.iter().filter_map(|field| event.get(field)).cloned().collect()
 }
 
 /// A prompt of 16 tokens from 0 on.
@@ -38,161 +43,95 @@ fn prompt() -> Ask {
     Ask::text(0..16)
 }
 
-struct Case {
-    what: &'static str,
-    /// Events by batch.
-    batches: Vec<Vec<Value>>,
-    /// Prompts with the blocks that may be claimed in device memory, host memory and storage.
-    held: Vec<(Ask, [usize; 3])>,
-    skipped: u64,
-    unreadable: u64,
-    complete: bool,
-}
-
-impl Case {
-    fn new(what: &'static str, batches: Vec<Vec<Value>>, held: Vec<(Ask, [usize; 3])>) -> Self {
-        Self { what, batches, held, skipped: 0, unreadable: 0, complete: true }
+/// After a batch of events these prompts, and none that nearly are these, have as many leading blocks in device memory,
+/// host memory and storage.
+#[track_caller]
+fn check(what: &str, events: &[Value], held: &[(Ask, [usize; 3])]) {
+    let (index, hasher) = (Index::new(IndexConfig { bytes_max: 8 << 20 }), Hasher::new(7));
+    let mut table = Table::new(BLOCK_TOKENS);
+    for event in read_kv_batch(&pack(&json!([1.5, events, 0]))).expect("a batch") {
+        table.apply(&index, &hasher, &event);
     }
-
-    fn skips(self, skipped: u64) -> Self {
-        Self { skipped, ..self }
-    }
-
-    /// Events that cannot be read, and that this costs the history. The batch was read before, when it came live: it was
-    /// asked for again because of them.
-    fn damages(self, unreadable: u64) -> Self {
-        Self { unreadable: unreadable + 1, complete: false, ..self }
-    }
-
-    /// History is known whole again after it.
-    fn whole(self) -> Self {
-        Self { complete: true, ..self }
-    }
-
-    async fn check(self) {
-        let Self { what, batches, held, skipped, unreadable, complete } = self;
-        let mut hand = Hand::start(what).await;
-        for batch in batches {
-            hand.publish(&Value::Array(batch)).await;
-        }
-        let counters = hand.applied().await;
-        let told = KvCounters { skipped, unreadable, ..counters };
-        assert_eq!(counters, told, "{what}");
-        assert_eq!((counters.gaps, counters.duplicates, counters.restarts), (0, 0, 0), "{what}");
-        if complete {
-            // It is said when the replay that told of the last batch has ended.
-            hand.until("history to be whole", |hand| hand.target.complete()).await;
-        }
-        assert_eq!(hand.target.complete(), complete, "{what}: {:?}", hand.target.report());
-        for (ask, [gpu, cpu, storage]) in &held {
-            let (gpu, cpu, storage) = (*gpu, *cpu, *storage);
-            let found = hand.held(ask);
-            assert_eq!(found, TierOverlap { gpu, cpu, storage }, "{what}: {ask:?}");
-            let strangers = ask.strangers().into_iter();
-            for stranger in strangers.filter(|stranger| !held.iter().any(|(ask, _)| ask == stranger)) {
-                let found = hand.held(&stranger);
-                assert_eq!(found, TierOverlap::default(), "{what}: a stranger: {stranger:?}");
-            }
-        }
-    }
-}
-
-#[tokio::test]
-async fn events_of_every_shape_claim_what_is_there_and_nothing_else() {
-    join_all(cases::all().into_iter().map(Case::check)).await;
-}
-
-#[tokio::test]
-async fn a_finer_granularity_is_taken_over_and_a_change_of_it_starts_over() {
-    let mut hand = Hand::start("granularity").await;
-    let of = |size: u32, names: &[u64]| {
-        let tokens: Vec<u32> = (0..size * names.len() as u32).collect();
-        with(stored(None, names, 0), json!({"token_ids": tokens, "block_size": size}))
+    let found = |ask: &Ask| {
+        let chain = ask.chain(&hasher, table.generations(), BLOCK_TOKENS);
+        let TierOverlap { gpu, cpu, storage } = table.overlap(&index, &chain);
+        [gpu, cpu, storage]
     };
-    let overlap = |hand: &Hand| hand.held(&prompt()).gpu;
-    hand.publish(&json!([of(2, &[1, 2, 3])])).await;
-    hand.applied().await;
-    assert_eq!((hand.target.block_tokens(), overlap(&hand), hand.target.complete()), (2, 3, true));
-    hand.publish(&json!([of(8, &[1, 2])])).await;
-    hand.applied().await;
-    assert_eq!((hand.target.block_tokens(), overlap(&hand), hand.target.complete()), (8, 2, false));
-    hand.publish(&json!([cleared(), of(8, &[1])])).await;
-    hand.applied().await;
-    assert_eq!((overlap(&hand), hand.target.complete()), (1, true));
-}
-
-#[tokio::test]
-async fn an_adapter_that_was_loaded_again_starts_cold() {
-    let mut hand = Hand::start("adapter").await;
-    let adapted = Ask { adapter: Some("ad"), ..prompt() };
-    let event = |name: u64| with(stored(None, &[name], 0), json!({"lora_name": "ad", "lora_id": 1}));
-    let overlap = |hand: &Hand, ask: &Ask| hand.held(ask).gpu;
-    hand.publish(&json!([event(1), stored(None, &[2], 0)])).await;
-    hand.applied().await;
-    assert_eq!((overlap(&hand, &adapted), overlap(&hand, &prompt())), (1, 1));
-    hand.target.adapter_reloaded(&hand.blocks, "ad");
-    assert_eq!((overlap(&hand, &adapted), overlap(&hand, &prompt())), (0, 1));
-    hand.publish(&json!([event(3)])).await;
-    hand.applied().await;
-    assert_eq!((overlap(&hand, &adapted), overlap(&hand, &prompt())), (1, 1));
-}
-
-/// Frames that are no batches, and batches that are no events.
-#[tokio::test]
-async fn garbage_never_ends_a_feed_and_never_makes_a_block() {
-    let mut hand = Hand::start("garbage").await;
-    hand.publish(&json!([stored(None, &[1, 2], 0)])).await;
-    hand.applied().await;
-    let numbered = u64::to_be_bytes;
-    let frames: [&[&[u8]]; 7] = [
-        &[b""],
-        &[b"kv"],
-        &[b"kv", b"\x01\x02\x03", b"payload"],
-        &[b"kv", &numbered(1)],
-        &[b"kv", b"", b""],
-        &[b"kv", &numbered(u64::MAX), b"payload"],
-        &[b"kv", &[0; 300], &[0; 300]],
-    ];
-    for frames in frames {
-        hand.raw(frames).await;
-    }
-    hand.publish(&json!([stored(Some(2), &[3], 8)])).await;
-    let counters = hand.applied().await;
-    assert_eq!((counters.unreadable, counters.gaps), (7, 0), "{counters:?}");
-    hand.until("what has no place in the sequence to be ignored", |hand| hand.target.complete()).await;
-
-    let mut random = Random::new(1);
-    let good = tito_engine_vllm::test_util::pack(&json!([1.5, [stored(None, &[4, 5], 50)], 0]));
-    let mut bad: Vec<Vec<u8>> = vec![
-        Vec::new(),
-        vec![0xc1],
-        vec![0xdd, 0xff, 0xff, 0xff, 0xff],
-        [vec![0x93, 0x01], vec![0xdd, 0xff, 0xff, 0xff, 0xff]].concat(),
-        vec![0x91; 100_000],
-        [vec![0x93, 0x01, 0x91], vec![0x81; 100_000]].concat(),
-        vec![0xdf, 0xff, 0xff, 0xff, 0xff, 0xa1],
-    ];
-    bad.extend((0..good.len()).map(|cut| good[..cut].to_vec()));
-    for _ in 0..300 {
-        let mut bytes = good.clone();
-        for _ in 0..=random.below(3) {
-            let at = random.below(bytes.len() as u32) as usize;
-            bytes[at] = random.next() as u8;
+    for (ask, blocks) in held {
+        assert_eq!(found(ask), *blocks, "{what}: {ask:?}");
+        for stranger in ask.strangers().iter().filter(|stranger| held.iter().all(|(ask, _)| ask != *stranger))
+        {
+            assert_eq!(found(stranger), [0; 3], "{what}: a stranger: {stranger:?}");
         }
-        bad.push(bytes);
     }
-    let other = Ask::text(200..216);
-    for payload in bad {
-        hand.publish_bytes(payload).await;
-    }
-    hand.applied().await;
-    let nothing = TierOverlap::default();
-    let found = |hand: &Hand, ask: &Ask| hand.held(ask);
-    assert_eq!(found(&hand, &prompt()), nothing, "history was lost: nothing before is believed");
-    assert!(!hand.target.complete());
-    hand.publish(&json!([cleared(), stored(None, &[6, 7], 200)])).await;
-    hand.applied().await;
-    assert_eq!((found(&hand, &other).gpu, hand.target.report().blocks), (2, [2, 0, 0]));
-    // What could not be read last is still being asked for.
-    hand.until("everything to be known again after a clear", |hand| hand.target.complete()).await;
+}
+
+#[test]
+fn older_and_newer_spellings_say_the_same() {
+    let none = || json!({});
+    let arrays =
+        [stored(None, &[1, 2], 0, none()), stored(Some(2), &[3, 4], 8, none()), removed(&[4], none())];
+    check("arrays", &arrays.each_ref().map(positional), &[(prompt(), [3, 0, 0])]);
+    let future = stored(None, &[1, 2], 0, json!({"colour": {"deep": [1, [2]]}, "session_id": "me"}));
+    let unknown = json!({"type": "BlockPondered", "block_hashes": [1]});
+    check("fields and kinds of the future", &[future, unknown], &[(prompt(), [2, 0, 0])]);
+    let of = |group: u32, kind: &str| json!({"group_idx": group, "kv_cache_spec_kind": kind});
+    let window = stored(None, &[1, 2], 0, of(0, "sliding_window"));
+    let full = stored(None, &[1, 2], 0, of(1, "full_attention"));
+    let events = [window, full, removed(&[1], json!({"group_idx": 0}))];
+    check("what a window drops, full attention keeps", &events, &[(prompt(), [2, 0, 0])]);
+    let cleared = json!({"type": "AllBlocksCleared"});
+    let events = [stored(None, &[1, 2], 0, none()), cleared, stored(None, &[3], 0, none())];
+    check("a clear amid other events", &events, &[(prompt(), [1, 0, 0])]);
+}
+
+#[test]
+fn what_leaves_one_tier_is_looked_for_on_the_next() {
+    let on = |medium: &str| json!({"medium": medium});
+    let spread = [
+        stored(None, &[1, 2], 0, json!({})),
+        stored(None, &[1, 2, 3], 0, on("CPU")),
+        stored(Some(3), &[4], 12, on("STORAGE")),
+        removed(&[2], json!({})),
+    ];
+    check("a block that leaves one tier stays on the others", &spread, &[(prompt(), [1, 2, 1])]);
+    let named = json!({"medium": "CPU", "token_ids": [], "block_size": 0, "block_hashes": [1, 2, 99]});
+    let copied = [
+        stored(None, &[1, 2, 3], 0, json!({"extra_keys": [["s"], null, null]})),
+        stored(None, &[1, 2], 0, named),
+        removed(&[3, 2], json!({})),
+    ];
+    let salted = Ask { salt: Some("s"), ..prompt() };
+    check("a copy is of what the engine has by those names", &copied, &[(salted, [1, 1, 0])]);
+    let elsewhere = [
+        stored(None, &[1], 0, json!({})),
+        stored(Some(1), &[2], 4, on("MOON")),
+        stored(Some(1), &[2], 4, json!({"locality": "REMOTE"})),
+        removed(&[1], json!({"locality": "REMOTE"})),
+        removed(&[1], on("MOON")),
+    ];
+    check("unknown media and other places are left out", &elsewhere, &[(prompt(), [1, 0, 0])]);
+}
+
+#[test]
+fn salts_adapters_and_media_are_prefixes_of_their_own() {
+    let adapter = |keys: Value| json!({"lora_name": "ad", "lora_id": 1, "extra_keys": keys});
+    let events = [
+        stored(None, &[1, 2], 0, json!({})),
+        stored(None, &[11], 0, json!({"extra_keys": [["s"]]})),
+        stored(None, &[21, 22, 23], 0, adapter(json!([["ad"], ["ad"], ["ad"]]))),
+        stored(None, &[31, 32, 33, 34], 0, adapter(json!([["ad", "s"], ["ad"], ["ad"], ["ad"]]))),
+    ];
+    let salted = Ask { salt: Some("s"), ..prompt() };
+    let adapted = Ask { adapter: Some("ad"), ..prompt() };
+    let both = Ask { adapter: Some("ad"), ..salted.clone() };
+    let held = [(prompt(), [2, 0, 0]), (salted, [1, 0, 0]), (adapted, [3, 0, 0]), (both, [4, 0, 0])];
+    check("each name space is its own", &events, &held);
+    let unnamed = [stored(None, &[1, 2], 0, json!({"lora_id": 3}))];
+    check("an adapter without a name names no content", &unnamed, &[(prompt(), [0; 3])]);
+    let picture = Item { modality: Modality::Image, identifier: "picture", offset: 2, length: 4 };
+    let pictured = Ask { media: vec![picture], ..prompt() };
+    let pairs = json!({"extra_keys": [[["picture", 2]], [["picture", -2]]]});
+    let events = [stored(None, &[1, 2], 0, pairs), stored(Some(2), &[3], 8, json!({}))];
+    check("media by identifier and place", &events, &[(pictured, [3, 0, 0]), (prompt(), [0; 3])]);
 }

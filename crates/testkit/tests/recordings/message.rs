@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use prost::Message as _;
+use tito_test_support::grpc::Call;
 use vllm_proto::candidate_tokens::Select;
 use vllm_proto::{CandidateTokens, DecodingParameters, GenerateRequest, KvCacheParameters, ResponseOptions};
 
 use crate::Difference;
 use crate::fixture::Fixture;
-use crate::replay::Seen;
 
 /// Every field on its own, then method and metadata.
-pub(crate) fn compare(fixture: &Fixture, seen: &Seen) -> Vec<Difference> {
+pub(crate) fn compare(fixture: &Fixture, seen: &Call) -> Vec<Difference> {
     let recorded = fixture.request.clone().unwrap_or_default();
     let sent = match GenerateRequest::decode(seen.message.clone()) {
         Ok(sent) => sent,

@@ -106,10 +106,10 @@ async fn bytes_arrive_as_they_were_spelled_and_replies_are_taken_apart() {
 #[tokio::test]
 async fn a_request_in_the_background_ends_with_a_reply_or_without() {
     let (address, server) = serve(None).await;
-    assert_eq!(InFlight::new(Call::get(address, "/")).reply().await.status, 201);
+    assert_eq!(Call::get(address, "/").begin().reply().await.status, 201);
     drop(server);
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-    let sent = InFlight::new(Call::get(listener.local_addr().unwrap(), "/"));
+    let sent = Call::get(listener.local_addr().unwrap(), "/").begin();
     let (mut socket, _) = listener.accept().await.unwrap();
     tokio::io::AsyncWriteExt::write_all(&mut socket, b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf")
         .await

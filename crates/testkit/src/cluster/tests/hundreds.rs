@@ -34,7 +34,7 @@ async fn hundreds_of_engines_are_one_fleet_that_shares_the_work_and_ends_clean()
     let tasks = || Handle::current().metrics().num_alive_tasks();
     let (idle, began) = (tasks(), Instant::now());
     let admission = AdmitConfig { in_flight_max: 4_096, ..admission() };
-    let cluster = Cluster::start(vec![config(); ENGINES], admission).await.unwrap();
+    let cluster = Cluster::start(vec![config(); ENGINES], admission).await;
     let complete = |worker: &Arc<Worker>| worker.targets.iter().all(|target| target.complete());
     let all_complete = || cluster.snapshot.borrow().workers.iter().all(complete);
     wait_until("every block table known", all_complete).await;

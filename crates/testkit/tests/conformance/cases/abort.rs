@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use tito_test_support::wait::within;
 use tokio::time::timeout;
-use vllm_proto::{AbortRequest, PauseGenerationRequest, PauseMode};
+use vllm_proto::{AbortRequest, GenerateRequest, PauseMode};
 
 use super::cancel::{expect_idle, occupy};
 use crate::ask::{Ask, greedy, long, prompt};
-use crate::reply::{REPLY_LIMIT, Reading, Reply};
-use crate::target::{Target, within};
+use crate::reply::{Reading, Reply};
+use crate::target::Target;
 
 /// How long a call is watched that must not end by itself.
 const RUNNING: Duration = Duration::from_millis(400);
@@ -34,7 +35,7 @@ async fn aborted(mut reading: Reading) -> Reply {
 pub(crate) async fn a_running_stream_ends_aborted(target: &Target) {
     let reading = occupy(target, "abort-stream").await;
     abort(target, &["abort-stream"]).await;
-    let reply = within(REPLY_LIMIT, "the end", aborted(reading)).await;
+    let reply = aborted(reading).await;
     assert!(!reply.tokens().is_empty(), "the tokens before stay valid");
 }
 
@@ -42,35 +43,31 @@ pub(crate) async fn a_running_unary_call_returns_its_tokens(target: &Target) {
     let mut call = Box::pin(target.unary(long(target, "abort-unary")));
     assert!(timeout(RUNNING, call.as_mut()).await.is_err(), "the call was to last");
     abort(target, &["abort-unary"]).await;
-    let reply = within(REPLY_LIMIT, "the end", call).await.unwrap();
+    let reply = within("the end", call).await.unwrap();
     assert_eq!(reply.end(), "aborted");
     let (tokens, budget) = (reply.output.num_tokens, target.facts.context - 100);
     assert!((1..budget).contains(&tokens), "{tokens} tokens of {budget}");
     assert_eq!(reply.prompt.num_prompt_tokens, 40);
 }
 
-/// While the engine is paused, everything queues.
-async fn pause(target: &Target) {
-    let keep = PauseGenerationRequest { mode: PauseMode::Keep.into(), clear_cache: Some(false) };
-    target.control().pause_generation(keep).await.unwrap();
+/// A request in the queue of an engine that is paused.
+async fn queued(target: &Target, id: &str) -> GenerateRequest {
+    target.pause(PauseMode::Keep, false).await.unwrap();
+    greedy(&prompt(20, 1), 4).with(|request| request.request_id = id.into())
 }
 
 pub(crate) async fn a_queued_stream_ends_aborted(target: &Target) {
-    pause(target).await;
-    let queued = greedy(&prompt(20, 1), 4).with(|request| request.request_id = "queued-stream".into());
-    let reading = target.open_stream(queued).await.unwrap();
+    let reading = target.open_stream(queued(target, "queued-stream").await).await.unwrap();
     abort(target, &["queued-stream"]).await;
-    let reply = within(REPLY_LIMIT, "the end", aborted(reading)).await;
+    let reply = aborted(reading).await;
     assert_eq!(reply.output.num_tokens, 0, "it never ran");
 }
 
 pub(crate) async fn a_queued_unary_call_ends_aborted(target: &Target) {
-    pause(target).await;
-    let queued = greedy(&prompt(20, 1), 4).with(|request| request.request_id = "queued-unary".into());
-    let mut call = Box::pin(target.unary(queued));
+    let mut call = Box::pin(target.unary(queued(target, "queued-unary").await));
     assert!(timeout(RUNNING, call.as_mut()).await.is_err(), "nothing runs while paused");
     abort(target, &["queued-unary"]).await;
-    let reply = within(REPLY_LIMIT, "the end", call).await.unwrap();
+    let reply = within("the end", call).await.unwrap();
     assert_eq!((reply.end().as_str(), reply.output.num_tokens), ("aborted", 0));
 }
 
@@ -95,8 +92,8 @@ pub(crate) async fn every_call_with_the_id_ends(target: &Target) {
     // Where one request runs at a time, the second twin and this one are in the queue.
     let mut other = target.open_stream(long(target, "single")).await.unwrap();
     abort(target, &["twins"]).await;
-    within(REPLY_LIMIT, "the end of the first", aborted(first)).await;
-    within(REPLY_LIMIT, "the end of the second", aborted(second)).await;
+    aborted(first).await;
+    aborted(second).await;
     expect_running(&mut other).await;
 }
 
@@ -110,5 +107,5 @@ pub(crate) async fn an_abort_frees_the_engine(target: &Target) {
     let reading = occupy(target, "freed").await;
     abort(target, &["freed"]).await;
     expect_idle(target, "a stream was aborted").await;
-    within(REPLY_LIMIT, "the end", aborted(reading)).await;
+    aborted(reading).await;
 }

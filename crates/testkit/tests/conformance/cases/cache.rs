@@ -1,6 +1,6 @@
 //! The prefix cache, as cached-token counts show it.
 
-use vllm_proto::{GenerateRequest, PauseGenerationRequest, PauseMode, ResumeGenerationRequest};
+use vllm_proto::{GenerateRequest, PauseMode};
 
 use crate::ask::{Ask, greedy, prompt};
 use crate::target::Target;
@@ -11,9 +11,8 @@ pub(crate) async fn clear(target: &Target) {
 }
 
 async fn pause(target: &Target, clear_cache: Option<bool>) {
-    let request = PauseGenerationRequest { mode: PauseMode::Abort.into(), clear_cache };
-    target.control().pause_generation(request).await.unwrap();
-    target.control().resume_generation(ResumeGenerationRequest {}).await.unwrap();
+    target.pause(PauseMode::Abort, clear_cache).await.unwrap();
+    target.resume().await;
 }
 
 /// Two full blocks and a rest.

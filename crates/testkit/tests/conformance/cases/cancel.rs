@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use vllm_proto::{PauseGenerationRequest, PauseMode, ResumeGenerationRequest};
+use vllm_proto::PauseMode;
 
 use crate::ask::{Ask, greedy, long, prompt};
 use crate::needs::say;
 use crate::reply::Reading;
-use crate::target::{Kind, Target, within};
+use crate::target::{Kind, Target};
 
 /// How soon a dropped request must be gone, on a machine that is busy with something else. One that went on would
 /// take twice as long at least.
@@ -24,10 +24,9 @@ const STILL_RUNNING: Duration = Duration::from_millis(400);
 
 /// Nothing runs any more: a pause that waits for what runs returns at once.
 pub(crate) async fn expect_idle(target: &Target, what: &str) {
-    let wait = PauseGenerationRequest { mode: PauseMode::Wait.into(), clear_cache: Some(false) };
     let limit = freed_within(target);
-    let paused = timeout(limit, target.control().pause_generation(wait)).await;
-    target.control().resume_generation(ResumeGenerationRequest {}).await.unwrap();
+    let paused = timeout(limit, target.pause(PauseMode::Wait, false)).await;
+    target.resume().await;
     let paused = paused.unwrap_or_else(|_| panic!("{what}: something still runs after {limit:?}"));
     paused.unwrap();
 }
@@ -69,7 +68,7 @@ async fn dropped_in_the_queue(target: &Target, drop_queued: impl AsyncFnOnce(&Ta
         assert!(timeout(STILL_RUNNING, last.as_mut()).await.is_err(), "the last request is in the queue");
     }
     drop(running);
-    let reply = within(freed_within(target), "the request behind the dropped one", last).await;
+    let reply = timeout(freed_within(target), last).await.expect("the request behind the dropped one");
     assert_eq!(reply.unwrap().tokens().len(), 2);
     expect_idle(target, "a queued call was dropped").await;
 }

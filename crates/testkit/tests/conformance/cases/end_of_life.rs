@@ -1,38 +1,24 @@
 //! How an engine ends, and what of it is still seen.
 
 use prost_types::value::Kind as Value;
+use tito_test_support::wait::within;
 use tokio::net::TcpStream;
-use tonic::{Code, Streaming};
+use tonic::Code;
 use tonic_health::pb::health_check_response::ServingStatus;
-use tonic_health::pb::health_client::HealthClient;
-use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use vllm_proto::{GetModelInfoRequest, GetServerInfoRequest, IsPausedRequest, ShutdownRequest};
 
 use super::cancel::occupy;
 use super::health;
 use crate::ask::{greedy, prompt, script};
 use crate::raw;
-use crate::reply::REPLY_LIMIT;
-use crate::target::{Target, within};
-
-async fn watch(target: &Target) -> Streaming<HealthCheckResponse> {
-    let request = HealthCheckRequest { service: "vllm.Inference".to_owned() };
-    let mut watched = HealthClient::new(target.channel()).watch(request).await.unwrap().into_inner();
-    assert_eq!(next(&mut watched).await, Some(ServingStatus::Serving));
-    watched
-}
-
-async fn next(watched: &mut Streaming<HealthCheckResponse>) -> Option<ServingStatus> {
-    let message = within(REPLY_LIMIT, "next status", watched.message()).await.unwrap();
-    message.map(|message| message.status())
-}
+use crate::target::Target;
 
 pub(crate) async fn a_dead_engine_fails_calls_and_health_but_not_discovery(target: &Target) {
-    let mut watched = watch(target).await;
+    let mut watched = health::watch(target, "vllm.Inference").await;
     let dying = script(greedy(&prompt(20, 1), 8), [("die_after", Value::NumberValue(2.0))]);
     let status = target.stream(dying).await.map(|reply| reply.end()).unwrap_err();
     assert_eq!(status.code(), Code::Internal, "the call that met it");
-    assert_eq!(next(&mut watched).await, Some(ServingStatus::NotServing), "pushed at once");
+    assert_eq!(health::next(&mut watched).await, ServingStatus::NotServing, "pushed at once");
     for service in ["", "vllm.Inference", "vllm.Control"] {
         assert_eq!(health::check(target, service).await, Ok(ServingStatus::NotServing), "{service:?}");
     }
@@ -52,11 +38,11 @@ async fn shut_down(target: &Target) {
 }
 
 pub(crate) async fn a_shutdown_is_announced_and_ends_what_runs(target: &Target) {
-    let mut watched = watch(target).await;
+    let mut watched = health::watch(target, "vllm.Inference").await;
     let running = occupy(target, "running").await;
     shut_down(target).await;
-    assert_eq!(next(&mut watched).await, Some(ServingStatus::NotServing), "pushed at once");
-    let ended = within(REPLY_LIMIT, "the end of what ran", running.rest()).await;
+    assert_eq!(health::next(&mut watched).await, ServingStatus::NotServing, "pushed at once");
+    let ended = within("the end of what ran", running.rest()).await;
     let code = ended.map(|reply| reply.end()).unwrap_err().code();
     // Whichever frame the client sees first when the connection goes.
     assert!([Code::Unavailable, Code::Unknown, Code::Internal, Code::Cancelled].contains(&code), "{code:?}");
@@ -69,5 +55,5 @@ pub(crate) async fn a_shutdown_refuses_new_connections(target: &Target) {
             tokio::task::yield_now().await;
         }
     };
-    within(REPLY_LIMIT, "a refused connection", refused).await;
+    within("a refused connection", refused).await;
 }

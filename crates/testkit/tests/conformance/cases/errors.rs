@@ -1,31 +1,27 @@
 //! Every refusal with its code: as the status of the call, unary or streaming, before any message.
 
 use tonic::Code;
+use vllm_proto::GenerateRequest;
 use vllm_proto::decoding_parameters::{StringChoices, StructuredOutput};
 use vllm_proto::generate_request::Prompt;
-use vllm_proto::media_item::Source;
-use vllm_proto::{GenerateRequest, MediaItem};
 
 use super::structured::structured;
 use crate::ask::{Ask, greedy, ids, prompt};
 use crate::target::{Feature, Target, Vocabulary};
 
-type Rows = Vec<(&'static str, GenerateRequest, Code)>;
+type Row = (&'static str, GenerateRequest, Code);
 
 fn base() -> GenerateRequest {
     greedy(&prompt(20, 1), 4)
 }
 
 /// A row that is refused as invalid.
-fn invalid(
-    name: &'static str,
-    edit: impl FnOnce(&mut GenerateRequest),
-) -> (&'static str, GenerateRequest, Code) {
+fn invalid(name: &'static str, edit: impl FnOnce(&mut GenerateRequest)) -> Row {
     (name, base().with(edit), Code::InvalidArgument)
 }
 
 /// Tries every row, then says which differed.
-async fn check(target: &Target, rows: Rows) {
+async fn check(target: &Target, rows: Vec<Row>) {
     let mut wrong = Vec::new();
     for (name, request, expected) in rows {
         let found = target.refusal(request).await;
@@ -36,35 +32,26 @@ async fn check(target: &Target, rows: Rows) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-fn prompt_rows(target: &Target) -> Rows {
+fn prompt_rows(target: &Target) -> Vec<Row> {
     let Vocabulary { rows, .. } = target.vocabulary();
     let context = target.facts.context;
+    let of_ids = |name, tokens: &[u32]| (name, greedy(tokens, 4), Code::InvalidArgument);
     vec![
         invalid("no prompt", |r| r.prompt = None),
-        invalid("no ids", |r| r.prompt = Some(Prompt::TokenIds(ids(&[])))),
+        of_ids("no ids", &[]),
         invalid("empty text", |r| r.prompt = Some(Prompt::Text(String::new()))),
-        invalid("the first id outside the vocabulary", |r| {
-            r.prompt = Some(Prompt::TokenIds(ids(&[5, rows])));
-        }),
-        invalid("the largest id", |r| r.prompt = Some(Prompt::TokenIds(ids(&[u32::MAX])))),
-        invalid("a prompt that fills the context", |r| {
-            r.prompt = Some(Prompt::TokenIds(ids(&prompt(context, 1))));
-        }),
-        invalid("a prompt beyond the context", |r| {
-            r.prompt = Some(Prompt::TokenIds(ids(&prompt(context + 52, 1))));
-        }),
+        of_ids("the first id outside the vocabulary", &[5, rows]),
+        of_ids("the largest id", &[u32::MAX]),
+        of_ids("a prompt that fills the context", &prompt(context, 1)),
+        of_ids("a prompt beyond the context", &prompt(context + 52, 1)),
         invalid("truncation that leaves no room", |r| r.truncate_prompt_tokens = context - 1),
-        invalid("media", |r| {
-            let source = Some(Source::RawBytes(vec![1]));
-            r.media = vec![MediaItem { modality: 1, source, ..Default::default() }];
-        }),
     ]
 }
 
 pub(crate) async fn prompts_are_checked(target: &Target) {
     check(target, prompt_rows(target)).await;
     let last = target.vocabulary().rows - 1;
-    let reply = target.unary(base().with(|r| r.prompt = Some(Prompt::TokenIds(ids(&[5, last]))))).await;
+    let reply = target.unary(greedy(&[5, last], 4)).await;
     assert_eq!(reply.unwrap().tokens().len(), 4, "the last id of the vocabulary is accepted");
 }
 
@@ -77,7 +64,7 @@ pub(crate) async fn names_are_checked(target: &Target) {
     check(target, rows).await;
 }
 
-fn number_rows() -> Rows {
+fn number_rows() -> Vec<Row> {
     vec![
         invalid("temperature -1", |r| r.temperature = Some(-1.0)),
         invalid("temperature 3", |r| r.temperature = Some(3.0)),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tito_engine::{Connector, KvFeed};
+use tito_test_support::wait::within;
 use tito_testkit::connector;
 use tito_types::{EngineHash, KvEvent, KvNews};
 use tokio::time::{Instant, timeout};
@@ -10,10 +11,8 @@ use tokio::time::{Instant, timeout};
 use super::cache::clear;
 use crate::ask::{greedy, prompt};
 use crate::needs::say;
-use crate::target::{Target, within};
+use crate::target::Target;
 
-/// How long an event may be on its way.
-const EVENT_LIMIT: Duration = Duration::from_secs(20);
 /// Requests whose lag is measured.
 const MEASURED: u32 = 40;
 
@@ -29,7 +28,7 @@ impl Events {
         let connection = connector(address, 1).unwrap().connect().await.unwrap();
         let mut events = Self { feed: connection.kv };
         let known = async { while !matches!(events.news().await, KvNews::Complete) {} };
-        within(EVENT_LIMIT, "the history of the events", known).await;
+        within("the history of the events", known).await;
         events
     }
 
@@ -49,7 +48,7 @@ impl Events {
                 }
             }
         };
-        within(EVENT_LIMIT, "a batch of events", batch).await
+        within("a batch of events", batch).await
     }
 
     /// Everything up to the store of these tokens at the start of a sequence.

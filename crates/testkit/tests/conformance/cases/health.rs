@@ -1,13 +1,13 @@
 //! Whether the engine says that it lives.
 
-use tonic::Code;
-use tonic_health::pb::HealthCheckRequest;
+use tito_test_support::wait::within;
+use tonic::{Code, Streaming};
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use crate::raw;
-use crate::reply::REPLY_LIMIT;
-use crate::target::{Target, within};
+use crate::target::Target;
 
 /// The whole server, and each of its services.
 const NAMES: [&str; 3] = ["", "vllm.Inference", "vllm.Control"];
@@ -36,12 +36,23 @@ pub(crate) async fn an_unknown_service_is_not_found(target: &Target) {
     }
 }
 
+/// Watches a service that is serving.
+pub(crate) async fn watch(target: &Target, service: &str) -> Streaming<HealthCheckResponse> {
+    let watched = HealthClient::new(target.channel()).watch(about(service)).await;
+    let mut watched = watched.unwrap().into_inner();
+    assert_eq!(next(&mut watched).await, ServingStatus::Serving, "{service:?}");
+    watched
+}
+
+/// The next status that is pushed.
+pub(crate) async fn next(watched: &mut Streaming<HealthCheckResponse>) -> ServingStatus {
+    let message = within("the next status", watched.message()).await.unwrap();
+    message.expect("a watch goes on").status()
+}
+
 pub(crate) async fn a_watch_begins_with_the_present_status(target: &Target) {
     for name in NAMES {
-        let mut watched = HealthClient::new(target.channel()).watch(about(name)).await.unwrap().into_inner();
-        let first = within(REPLY_LIMIT, "first status", watched.message()).await.unwrap();
-        let first = first.expect("a watch begins with a message");
-        assert_eq!(first.status(), ServingStatus::Serving, "{name:?}");
+        watch(target, name).await;
     }
 }
 

@@ -142,23 +142,17 @@ pub(crate) async fn prompt_positions_begin_with_a_filler(target: &Target) {
 }
 
 pub(crate) async fn prompt_logprobs_come_with_the_first_message(target: &Target) {
-    let mut messages =
-        target.inference().generate_stream(scored_prompt(&prompt(9, 1), top(2))).await.unwrap().into_inner();
-    let first = messages.message().await.unwrap().expect("a first message");
+    let opened = target.inference().generate_stream(scored_prompt(&prompt(9, 1), top(2))).await;
+    let first = opened.unwrap().into_inner().message().await.unwrap().expect("a first message");
     assert_eq!(first.prompt_info.expect("the prompt").logprobs.len(), 9);
     assert_eq!(first.outputs, None);
 }
 
 pub(crate) async fn a_prompt_of_one_token_has_only_the_filler(target: &Target) {
     let info = target.both(&scored_prompt(&[65], top(2))).await.prompt;
-    let filler = PromptInfo {
-        num_prompt_tokens: 1,
-        token_ids: Vec::new(),
-        logprobs: vec![0.0],
-        ranks: vec![0],
-        candidate_tokens: vec![CandidateTokenInfo::default()],
-    };
-    assert_eq!(info, filler);
+    let candidate_tokens = vec![CandidateTokenInfo::default()];
+    let (num_prompt_tokens, token_ids, logprobs, ranks) = (1, Vec::new(), vec![0.0], vec![0]);
+    assert_eq!(info, PromptInfo { num_prompt_tokens, token_ids, logprobs, ranks, candidate_tokens });
 }
 
 pub(crate) async fn prompt_candidates_cannot_be_chosen_by_id(target: &Target) {
@@ -168,10 +162,8 @@ pub(crate) async fn prompt_candidates_cannot_be_chosen_by_id(target: &Target) {
 
 pub(crate) async fn scoring_the_output_repeats_its_logprobs(target: &Target) {
     let ids = prompt(20, 1);
-    let generated = target
-        .unary(greedy(&ids, 8).with(|request| request.response().output_logprobs = true))
-        .await
-        .unwrap();
+    let scored = greedy(&ids, 8).with(|request| request.response().output_logprobs = true);
+    let generated = target.unary(scored).await.unwrap();
     let joined = [ids.as_slice(), generated.tokens()].concat();
     let info = target.unary(scored_prompt(&joined, None)).await.unwrap().prompt;
     near(&info.logprobs[20..], &generated.output.logprobs);

@@ -4,27 +4,23 @@
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use tito_test_support::wait::within;
 use tokio::time::timeout;
-use vllm_proto::{GenerateRequest, PauseGenerationRequest, PauseMode, ResumeGenerationRequest};
+use vllm_proto::{GenerateRequest, PauseMode};
 
 use super::cache::clear;
 use super::pause::SILENCE;
 use crate::ask::{Ask, greedy, prompt};
 use crate::raw;
-use crate::reply::{REPLY_LIMIT, Reading, Reply};
-use crate::target::{Kind, Target, within};
+use crate::reply::{Reading, Reply};
+use crate::target::{Kind, Target};
 
 /// Prompts that meet in one step. With `max_batched_tokens` of 128, the least of all kinds, all of them fit.
 const SIBLINGS: usize = 4;
 
 /// Nothing is scheduled from here on, and what runs keeps its place.
 async fn freeze(target: &Target) {
-    let keep = PauseGenerationRequest { mode: PauseMode::Keep.into(), clear_cache: Some(false) };
-    target.control().pause_generation(keep).await.unwrap();
-}
-
-async fn thaw(target: &Target) {
-    target.control().resume_generation(ResumeGenerationRequest {}).await.unwrap();
+    target.pause(PauseMode::Keep, false).await.unwrap();
 }
 
 /// Puts the requests into the queue of an engine that is paused, in this order.
@@ -48,7 +44,7 @@ async fn together(target: &Target, requests: impl IntoIterator<Item = GenerateRe
 /// Lets the engine go on. Returns the replies in the order in which they ended.
 async fn thawed(target: &Target, readings: Vec<Reading>) -> Vec<(usize, Reply)> {
     // Read from before: what has ended when the reading begins has no order.
-    tokio::join!(in_order_of_end(readings), thaw(target)).0
+    tokio::join!(in_order_of_end(readings), target.resume()).0
 }
 
 /// The replies in the order in which they ended, each with its place in `readings`.
@@ -166,7 +162,7 @@ async fn outgrown(target: &Target) -> Vec<usize> {
     let ended = thawed(target, readings.into()).await;
     // The engine tells of it with its next step.
     let counted = async { while preemptions(target).await != before.map(|before| before + 1) {} };
-    within(REPLY_LIMIT, "one preemption", counted).await;
+    within("one preemption", counted).await;
     for (at, reply) in &ended {
         assert_eq!(reply.tokens(), alone[*at].tokens(), "request {at}: computed again, and nothing else");
         assert_eq!(reply.cached(), 0, "request {at}: what it found when it first began");
@@ -185,18 +181,16 @@ pub(crate) async fn the_least_urgent_is_preempted_although_it_was_first(target: 
 pub(crate) async fn a_waiting_pause_does_not_wait_for_what_was_preempted(target: &Target) {
     let budget = half(target, 1).stopping().max_new_tokens;
     let [first, mut second] = halves(target).await;
-    thaw(target).await;
+    target.resume().await;
     assert!(second.next().await.unwrap().is_some(), "both run");
-    let wait = PauseGenerationRequest { mode: PauseMode::Wait.into(), clear_cache: Some(false) };
-    let mut control = target.control();
-    let (first, paused) = tokio::join!(first.rest(), control.pause_generation(wait));
+    let (first, paused) = tokio::join!(first.rest(), target.pause(PauseMode::Wait, false));
     paused.unwrap();
     assert_eq!(first.unwrap().end(), "length");
     while let Ok(message) = timeout(SILENCE, second.next()).await {
         message.unwrap();
     }
     assert!(second.tokens() < budget, "it waits for the resume");
-    thaw(target).await;
+    target.resume().await;
     assert_eq!(second.rest().await.unwrap().output.num_tokens, budget);
 }
 

@@ -20,16 +20,18 @@ pub(crate) async fn the_budget_is_exact(target: &Target) {
     }
 }
 
-pub(crate) async fn the_budget_is_clamped_to_the_context(target: &Target) {
+async fn fills_the_context(target: &Target, budget: u32) {
     let nearly_full = prompt(target.facts.context - 8, 1);
-    let reply = target.both(&greedy(&nearly_full, 100)).await;
+    let reply = target.both(&greedy(&nearly_full, budget)).await;
     assert_eq!((reply.tokens().len(), reply.end().as_str()), (8, "length"), "8 are left of the context");
 }
 
+pub(crate) async fn the_budget_is_clamped_to_the_context(target: &Target) {
+    fills_the_context(target, 100).await;
+}
+
 pub(crate) async fn without_a_budget_the_context_is_filled(target: &Target) {
-    let nearly_full = prompt(target.facts.context - 8, 1);
-    let reply = target.both(&greedy(&nearly_full, 0)).await;
-    assert_eq!((reply.tokens().len(), reply.end().as_str()), (8, "length"), "8 are left of the context");
+    fills_the_context(target, 0).await;
 }
 
 /// A request that stops on its third greedy token, and the tokens until then.
@@ -59,16 +61,20 @@ pub(crate) async fn a_kept_stop_token_has_text(target: &Target) {
     assert!(reply.text().starts_with(text) && reply.text().len() > text.len(), "{:?}", reply.text());
 }
 
-pub(crate) async fn the_primary_end_is_named(target: &Target) {
-    let eos = target.vocabulary().eos;
+async fn check_end(target: &Target, eos: u32, kind: &str) {
     let reply = target.both(&ending(8, eos)).await;
-    assert_eq!((reply.tokens(), reply.text(), reply.end()), (&[eos][..], "", format!("stop on eos {eos}")));
+    assert_eq!(
+        (reply.tokens(), reply.text(), reply.end()),
+        (&[eos][..], "", format!("stop on {kind} {eos}"))
+    );
+}
+
+pub(crate) async fn the_primary_end_is_named(target: &Target) {
+    check_end(target, target.vocabulary().eos, "eos").await;
 }
 
 pub(crate) async fn the_secondary_end_is_a_stop_token(target: &Target) {
-    let eos = target.vocabulary().secondary_eos;
-    let reply = target.both(&ending(8, eos)).await;
-    assert_eq!((reply.tokens(), reply.text(), reply.end()), (&[eos][..], "", format!("stop on token {eos}")));
+    check_end(target, target.vocabulary().secondary_eos, "token").await;
 }
 
 pub(crate) async fn an_ignored_end_is_a_token_like_others(target: &Target) {
@@ -113,29 +119,32 @@ async fn two_letters(target: &Target) -> (String, String, usize) {
     (base.text()[..at].to_owned(), stop, at + 2)
 }
 
-fn stopped_by(stop: &str) -> GenerateRequest {
-    letters(12).with(|request| request.stopping().stop_strings = vec!["never".to_owned(), stop.to_owned()])
+/// The letters stop on a string: what of the text is left, and how many tokens there are.
+async fn check_stop(
+    target: &Target,
+    edit: impl FnOnce(&mut GenerateRequest),
+    left: impl FnOnce(&str, &str) -> String,
+) {
+    let (before, stop, tokens) = two_letters(target).await;
+    let strings = vec!["never".to_owned(), stop.clone()];
+    let request = letters(12).with(|request| request.stopping().stop_strings = strings).with(edit);
+    let reply = target.both(&request).await;
+    let found = (reply.text(), reply.tokens().len(), reply.end());
+    assert_eq!(found, (left(&before, &stop).as_str(), tokens, format!("stop on text {stop}")));
 }
 
 pub(crate) async fn a_stop_string_cuts_the_text_but_not_the_tokens(target: &Target) {
-    let (before, stop, tokens) = two_letters(target).await;
-    let reply = target.both(&stopped_by(&stop)).await;
-    let found = (reply.text(), reply.tokens().len(), reply.end());
-    assert_eq!(found, (before.as_str(), tokens, format!("stop on text {stop}")));
+    check_stop(target, |_| {}, |before, _| before.to_owned()).await;
 }
 
 pub(crate) async fn a_kept_stop_string_ends_the_text(target: &Target) {
-    let (before, stop, tokens) = two_letters(target).await;
-    let reply = target.both(&stopped_by(&stop).with(|r| r.stopping().include_stop_strings = true)).await;
-    let found = (reply.text(), reply.tokens().len(), reply.end());
-    assert_eq!(found, (format!("{before}{stop}").as_str(), tokens, format!("stop on text {stop}")));
+    let kept = |request: &mut GenerateRequest| request.stopping().include_stop_strings = true;
+    check_stop(target, kept, |before, stop| format!("{before}{stop}")).await;
 }
 
 pub(crate) async fn a_stop_string_works_without_text(target: &Target) {
-    let (_, stop, tokens) = two_letters(target).await;
-    let reply = target.both(&stopped_by(&stop).with(|r| r.response().output_text = Some(false))).await;
-    let found = (reply.text(), reply.tokens().len(), reply.end());
-    assert_eq!(found, ("", tokens, format!("stop on text {stop}")));
+    let untold = |request: &mut GenerateRequest| request.response().output_text = Some(false);
+    check_stop(target, untold, |_, _| String::new()).await;
 }
 
 pub(crate) async fn text_lags_by_what_could_become_a_stop_string(target: &Target) {
@@ -152,10 +161,9 @@ pub(crate) async fn text_lags_by_what_could_become_a_stop_string(target: &Target
 }
 
 pub(crate) async fn many_stop_strings_are_accepted(target: &Target) {
-    let many = letters(6).with(|request| {
-        request.stopping().stop_strings = (0..129).map(|number| format!("stop {number}")).collect();
-    });
-    assert_eq!(target.both(&many).await.end(), "length");
+    let many = (0..129).map(|number| format!("stop {number}")).collect();
+    let request = letters(6).with(|request| request.stopping().stop_strings = many);
+    assert_eq!(target.both(&request).await.end(), "length");
 }
 
 pub(crate) async fn a_thinking_budget_is_accepted(target: &Target) {

@@ -2,10 +2,9 @@
 
 use bytes::Bytes;
 use tonic::Code;
-use vllm_proto::MediaItem;
 use vllm_proto::media_item::Source;
 
-use crate::ask::{Ask, greedy, prompt};
+use crate::ask::{Ask, greedy, prompt, with_media};
 use crate::raw::{self, frame, framed};
 use crate::target::Target;
 
@@ -49,16 +48,13 @@ pub(crate) async fn garbage_is_an_internal_error(target: &Target) {
 
 /// Beyond gRPC's usual default of 4 MiB.
 pub(crate) async fn a_message_of_five_mebibytes_is_taken(target: &Target) {
-    let large = greedy(&prompt(20, 1), 1).with(|request| {
-        request.stopping().stop_strings = vec!["x".repeat(5 << 20)];
-    });
+    let long = vec!["x".repeat(5 << 20)];
+    let large = greedy(&prompt(20, 1), 1).with(|request| request.stopping().stop_strings = long);
     assert_eq!(target.both(&large).await.end(), "length");
 }
 
 pub(crate) async fn a_message_beyond_32_mebibytes_is_out_of_range(target: &Target) {
-    let bytes = vec![0; (32 << 20) + 1];
-    let media = vec![MediaItem { modality: 1, source: Some(Source::RawBytes(bytes)), ..Default::default() }];
-    let oversized = greedy(&prompt(20, 1), 1).with(|request| request.media = media);
+    let oversized = with_media(Source::RawBytes(vec![0; (32 << 20) + 1]));
     assert_eq!(target.refusal(oversized).await, Ok(Code::OutOfRange));
     assert_eq!(target.unary(greedy(&prompt(20, 1), 1)).await.unwrap().tokens().len(), 1, "still serving");
 }

@@ -1,8 +1,6 @@
 //! Weight versions and the order of a weight session.
 
-use std::future::Future;
-
-use tonic::{Code, Response, Status};
+use tonic::Code;
 use vllm_proto::{
     FinishWeightUpdateRequest, GetWeightVersionRequest, InitWeightTransferEngineRequest,
     StartDraftWeightUpdateRequest, StartWeightUpdateRequest, UpdateWeightVersionRequest,
@@ -10,14 +8,11 @@ use vllm_proto::{
 };
 
 use crate::ask::{greedy, prompt};
+use crate::reply::code_of;
 use crate::target::Target;
 
 /// An update of no tensors.
 const NOTHING: &str = r#"{"names":[],"dtype_names":[],"shapes":[]}"#;
-
-async fn code<T>(call: impl Future<Output = Result<Response<T>, Status>>) -> Code {
-    call.await.map_or_else(|status| status.code(), |_| Code::Ok)
-}
 
 async fn version(target: &Target) -> String {
     let reply = target.control().get_weight_version(GetWeightVersionRequest {}).await;
@@ -26,30 +21,30 @@ async fn version(target: &Target) -> String {
 
 async fn set_version(target: &Target, version: &str) -> Code {
     let request = UpdateWeightVersionRequest { weight_version: version.to_owned() };
-    code(target.control().update_weight_version(request)).await
+    code_of(target.control().update_weight_version(request)).await
 }
 
 async fn init(target: &Target, json: &str) -> Code {
     let request = InitWeightTransferEngineRequest { init_info_json: json.as_bytes().to_vec() };
-    code(target.control().init_weight_transfer_engine(request)).await
+    code_of(target.control().init_weight_transfer_engine(request)).await
 }
 
 async fn start(target: &Target) -> Code {
-    code(target.control().start_weight_update(StartWeightUpdateRequest {})).await
+    code_of(target.control().start_weight_update(StartWeightUpdateRequest {})).await
 }
 
 async fn start_draft(target: &Target) -> Code {
-    code(target.control().start_draft_weight_update(StartDraftWeightUpdateRequest {})).await
+    code_of(target.control().start_draft_weight_update(StartDraftWeightUpdateRequest {})).await
 }
 
 async fn update(target: &Target, json: &str) -> Code {
     let request = UpdateWeightsRequest { update_info_json: json.as_bytes().to_vec() };
-    code(target.control().update_weights(request)).await
+    code_of(target.control().update_weights(request)).await
 }
 
 async fn finish(target: &Target, version: Option<&str>) -> Code {
     let request = FinishWeightUpdateRequest { weight_version: version.map(str::to_owned) };
-    code(target.control().finish_weight_update(request)).await
+    code_of(target.control().finish_weight_update(request)).await
 }
 
 pub(crate) async fn the_version_can_be_set_and_read(target: &Target) {
