@@ -259,6 +259,24 @@ async fn a_returning_engine_has_to_be_the_same_and_its_targets_are_new_ones() {
     fleet.stop().await;
 }
 
+#[test]
+fn all_of_an_identity_but_the_number_of_its_blocks_has_to_stay() {
+    let was = identity("m", 8);
+    let check = |is: Identity, expected: Option<&str>| {
+        assert_eq!(Change::between(&was, &is).map(|change| change.field), expected, "{is:?}");
+    };
+    let parallelism = Parallelism { data: 2, ..was.parallelism };
+    let capabilities = Capabilities { max_loras: 1, ..Capabilities::default() };
+    check(Identity { total_kv_blocks: 99, ..was.clone() }, None);
+    check(identity("other", 8), Some("model"));
+    check(Identity { parallelism, ..was.clone() }, Some("parallelism"));
+    check(Identity { capabilities, ..was.clone() }, Some("capabilities"));
+    check(identity("m", 9), Some("max_model_len"));
+    check(Identity { kv_block_size: 32, ..was.clone() }, Some("kv_block_size"));
+    check(Identity { max_running_requests: 9, ..was.clone() }, Some("max_running_requests"));
+    check(Identity { max_batched_tokens: 65, ..was.clone() }, Some("max_batched_tokens"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn engines_of_one_model_make_one_entry_with_limits_that_hold_on_all() {
     let mut fleet = run(vec![
