@@ -12,5 +12,7 @@ fn help_fits_a_screen_per_command() {
         let help = sub.render_help().to_string();
         let lines = help.lines().count();
         assert!(lines <= 60, "{} -h has {lines} lines", sub.get_name());
+        let orders = ["--control-port", "--control-key-file"];
+        assert!(sub.get_name() != "serve" || orders.iter().all(|flag| help.contains(flag)), "{help}");
     }
 }

@@ -23,11 +23,8 @@ fn check(flags: &[&str], expected: &str) {
 #[test]
 fn an_engine_is_a_host_and_a_grpc_port() {
     check(&["--engine", "vllm://192.0.2.1:50051"], "192.0.2.1:50051");
-    check(
-        &["--engine", "vllm://[2001:db8::1]:50051", "--engine", "vllm://host:1"],
-        "[2001:db8::1]:50051 host:1",
-    );
-    check(&["--engine", "vllm://a:1,vllm://b:2"], "a:1 b:2");
+    let several = ["--engine", "vllm://[2001:db8::1]:50051", "--engine", "vllm://a:1,vllm://b:2"];
+    check(&several, "[2001:db8::1]:50051 a:1 b:2");
 }
 
 /// Where the metrics of an engine are that is written so, or the problem.
@@ -62,12 +59,9 @@ fn what_an_operator_states_of_an_engine_stands_behind_its_address() {
         ("https://h:1", "is spoken to in plain HTTP, not TLS"),
         ("h:1", "must begin with http://"),
         ("", "is no URL"),
-        ("ftp://h", "must begin with http://"),
         ("http://me@h:1", "names no host, or a user"),
         ("http://h:1?x=1", "must have no query and no fragment"),
         ("http://h:0", "has no such port"),
-        ("http://h:99999", "has no such port"),
-        ("http://h:port", "has no such port"),
     ] {
         let written = "write it as metrics=http://HOST:PORT[/PATH]";
         check_stated(&format!("metrics={url}"), &format!("metrics= {problem}; {written}"));
@@ -165,18 +159,7 @@ fn routing_without_flags_is_the_documented_default() {
 fn every_mistake_is_named_at_once() {
     check(&[], "--engine is missing: name at least one, vllm://HOST:GRPC_PORT");
     check(
-        &[
-            "--engine",
-            "http://a:1",
-            "--engine",
-            "vllm://a",
-            "--engine",
-            "vllm://::1:5",
-            "--engine",
-            "vllm://a:0",
-            "--engine",
-            "vllm://a:x",
-        ],
+        &["--engine", "http://a:1,vllm://a,vllm://::1:5", "--engine", "vllm://a:0,vllm://a:x"],
         "--engine http://a:1: unknown scheme `http`: use vllm:// or vllms://; \
          --engine vllm://a: the gRPC port is missing; \
          --engine vllm://::1:5: write an IPv6 address in brackets: vllm://[IPV6]:GRPC_PORT; \
@@ -204,34 +187,24 @@ const ENGINE: [&str; 2] = ["--engine", "vllm://a:1"];
 #[test]
 fn every_flag_of_routing_reaches_what_it_is_for() {
     type Part = fn(&Settings) -> String;
-    let siblings: Part = |settings| format!("{:?}", settings.routing.board.siblings);
-    let sibling_load = "--sibling-load=7";
+    let siblings: Part = |all| format!("{:?}", all.routing.board.siblings);
+    let colocated = "Colocate { load_tokens_max: 4096 }";
     let cases: [(&[&str], Part, &str, &str); 15] = [
-        (&["--policy=random"], |settings| settings.routing.board.policy.to_string(), "kv", "random"),
-        (&["--temperature=0.5"], |settings| settings.routing.board.temperature.to_string(), "0", "0.5"),
-        (&["--affinity=hard"], |settings| format!("{:?}", settings.routing.board.stickiness), "Soft", "Hard"),
-        (&["--affinity=off"], |settings| format!("{:?}", settings.routing.board.stickiness), "Soft", "Off"),
-        (
-            &["--session-idle=90s"],
-            |settings| format!("{:?}", settings.routing.board.session_idle),
-            "3600s",
-            "90s",
-        ),
-        (&[sibling_load], siblings, "Colocate { load_tokens_max: 4096 }", "Colocate { load_tokens_max: 7 }"),
-        (&["--siblings=spread", sibling_load], siblings, "Colocate { load_tokens_max: 4096 }", "Spread"),
-        (&["--siblings=ignore"], siblings, "Colocate { load_tokens_max: 4096 }", "Ignore"),
-        (
-            &["--target-limit=3"],
-            |settings| format!("{:?}", settings.routing.target_limit),
-            "Auto",
-            "Continuations(3)",
-        ),
-        (&["--target-limit=off"], |settings| format!("{:?}", settings.routing.target_limit), "Auto", "Off"),
-        (&["--index-limit=64MiB"], |settings| settings.index.bytes_max.to_string(), "1073741824", "67108864"),
-        (&["--max-queued=5"], |settings| settings.routing.queue_requests_max.to_string(), "8192", "5"),
-        (&["--max-queued=5"], |settings| settings.admission.queue_requests_max.to_string(), "8192", "5"),
-        (&["--queue-timeout=9s"], |settings| format!("{:?}", settings.routing.queue_timeout), "60s", "9s"),
-        (&["--queue-timeout=9s"], |settings| format!("{:?}", settings.admission.queue_timeout), "60s", "9s"),
+        (&["--policy=random"], |all| all.routing.board.policy.to_string(), "kv", "random"),
+        (&["--temperature=0.5"], |all| all.routing.board.temperature.to_string(), "0", "0.5"),
+        (&["--affinity=hard"], |all| format!("{:?}", all.routing.board.stickiness), "Soft", "Hard"),
+        (&["--affinity=off"], |all| format!("{:?}", all.routing.board.stickiness), "Soft", "Off"),
+        (&["--session-idle=90s"], |all| format!("{:?}", all.routing.board.session_idle), "3600s", "90s"),
+        (&["--sibling-load=7"], siblings, colocated, "Colocate { load_tokens_max: 7 }"),
+        (&["--siblings=spread", "--sibling-load=7"], siblings, colocated, "Spread"),
+        (&["--siblings=ignore"], siblings, colocated, "Ignore"),
+        (&["--target-limit=3"], |all| format!("{:?}", all.routing.target_limit), "Auto", "Continuations(3)"),
+        (&["--target-limit=off"], |all| format!("{:?}", all.routing.target_limit), "Auto", "Off"),
+        (&["--index-limit=64MiB"], |all| all.index.bytes_max.to_string(), "1073741824", "67108864"),
+        (&["--max-queued=5"], |all| all.routing.queue_requests_max.to_string(), "8192", "5"),
+        (&["--max-queued=5"], |all| all.admission.queue_requests_max.to_string(), "8192", "5"),
+        (&["--queue-timeout=9s"], |all| format!("{:?}", all.routing.queue_timeout), "60s", "9s"),
+        (&["--queue-timeout=9s"], |all| format!("{:?}", all.admission.queue_timeout), "60s", "9s"),
     ];
     for (flags, part, default, expected) in cases {
         let found = |flags: &[&str]| part(&settings(&parse(&[&ENGINE, flags].concat())).ok().unwrap());
@@ -271,18 +244,8 @@ fn an_authority_of_engines_never_leaves_them_in_plain_text() {
 fn what_files_and_levels_say_is_read_and_reported_together() {
     let (_empty, empty) = file("");
     let (_keys, keys) = file("good\nnot good\n");
-    let flags = [
-        "--tls-cert",
-        &empty,
-        "--tls-key",
-        &empty,
-        "--tls-client-ca",
-        &empty,
-        "--api-key-file",
-        &keys,
-        "--log-level",
-        "access=loud",
-    ];
+    let [cert, key, ca] = ["cert", "key", "client-ca"].map(|name| format!("--tls-{name}={empty}"));
+    let flags = [&cert, &key, &ca, "--api-key-file", &keys, "--log-level=access=loud"];
     let problems = settings(&parse(&[&ENGINE[..], &flags].concat())).err().expect("nothing of it is right");
     let marks = [
         "holds no certificate",

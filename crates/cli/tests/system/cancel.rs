@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::harness::{Asked, COMPLETIONS, GENERATE, MockEngine, Serve, generate};
+use crate::harness::{COMPLETIONS, GENERATE, Serve, generate, served};
 
 /// Where the request is when its client leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,25 +26,21 @@ const VICTIM: &str = "victim";
 const HOLDER: &str = "holder";
 
 async fn check(moment: Moment) {
-    let engine = MockEngine::start(&["--max-num-seqs", "1"]).await;
     let admission = moment == Moment::QueuedInAdmission;
     let limit: &[&str] = if admission { &["--max-in-flight", "1"] } else { &[] };
-    let serve = Serve::ready(&[&engine.url()], limit).await;
+    let (engine, serve) = served(&["--max-num-seqs", "1"], limit).await;
     let after = u32::from(moment != Moment::BeforeTheFirstToken);
     engine.fault(&json!({ "kind": "stall", "at_token": after, "request": VICTIM })).await;
     engine.fault(&json!({ "kind": "stall", "at_token": 1, "request": HOLDER })).await;
     for (gone, (stream, max_tokens)) in (1_u32..).zip(DELIVERIES) {
         let about = format!("{moment:?}, stream {stream}, {max_tokens} tokens");
         engine.forget().await;
-        let holder = match moment {
-            Moment::BeforeTheFirstToken | Moment::Running => None,
-            Moment::QueuedInTheEngine | Moment::QueuedInAdmission => {
-                let holder = Asked::new(serve.generate(HOLDER, 8, true));
-                engine.wait_tokens(HOLDER, 1).await;
-                Some(holder)
-            }
-        };
-        let victim = Asked::new(serve.generate(VICTIM, max_tokens, stream));
+        let held = matches!(moment, Moment::QueuedInTheEngine | Moment::QueuedInAdmission);
+        let holder = held.then(|| serve.generate(HOLDER, 8, true).begin());
+        if held {
+            engine.wait_tokens(HOLDER, 1).await;
+        }
+        let victim = serve.generate(VICTIM, max_tokens, stream).begin();
         match moment {
             Moment::BeforeTheFirstToken => drop(engine.wait_tokens(VICTIM, 0).await),
             Moment::Running => drop(engine.wait_tokens(VICTIM, 1).await),
@@ -61,7 +57,6 @@ async fn check(moment: Moment) {
             assert_eq!(ended.cause(), Some("disconnected"), "{about}");
         }
 
-        let held = holder.is_some();
         drop(holder);
         serve.assert_serves("next").await;
         assert_all_released(&serve).await;
@@ -81,42 +76,26 @@ async fn assert_all_released(serve: &Serve) {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_before_the_first_token_ends_its_request() {
-    check(Moment::BeforeTheFirstToken).await;
-}
-
-#[tokio::test]
-async fn a_client_that_leaves_midway_ends_its_request() {
-    check(Moment::Running).await;
-}
-
-#[tokio::test]
-async fn a_client_that_leaves_the_engines_queue_ends_its_request() {
-    check(Moment::QueuedInTheEngine).await;
-}
-
-#[tokio::test]
-async fn a_client_that_leaves_our_queue_never_reaches_the_engine() {
-    check(Moment::QueuedInAdmission).await;
+async fn a_client_that_leaves_ends_its_request_wherever_it_is() {
+    for moment in
+        [Moment::BeforeTheFirstToken, Moment::Running, Moment::QueuedInTheEngine, Moment::QueuedInAdmission]
+    {
+        check(moment).await;
+    }
 }
 
 #[tokio::test]
 async fn every_continuation_and_every_prompt_ends_with_its_client() {
-    let engine = MockEngine::start(&[]).await;
-    let serve = Serve::ready(&[&engine.url()], &[]).await;
+    let (engine, serve) = served(&[], &[]).await;
     engine.fault(&json!({ "kind": "stall", "at_token": 1, "request": VICTIM })).await;
     for stream in [false, true] {
         let mut several = generate(VICTIM, 64, stream);
         several["sampling_params"]["n"] = json!(3);
-        let batch = json!({
-            "prompt": [[1, 2], [3, 4], [5, 6]],
-            "max_tokens": 64,
-            "request_id": VICTIM,
-            "stream": stream,
-        });
+        let prompts = [[1, 2], [3, 4], [5, 6]];
+        let batch = json!({ "prompt": prompts, "max_tokens": 64, "request_id": VICTIM, "stream": stream });
         for (path, body) in [(GENERATE, several), (COMPLETIONS, batch)] {
             engine.forget().await;
-            let victim = Asked::new(serve.post(path, &body));
+            let victim = serve.post(path, &body).begin();
             engine.wait_count(VICTIM, "running", 3).await;
             drop(victim);
             engine.wait_count(VICTIM, "aborted", 3).await;
@@ -128,12 +107,11 @@ async fn every_continuation_and_every_prompt_ends_with_its_client() {
 
 #[tokio::test]
 async fn a_client_that_leaves_harms_no_other() {
-    let engine = MockEngine::start(&["--speed", "1", "--step-time", "5ms"]).await;
-    let serve = Serve::ready(&[&engine.url()], &[]).await;
+    let (engine, serve) = served(&["--speed", "1", "--step-time", "5ms"], &[]).await;
     engine.fault(&json!({ "kind": "stall", "at_token": 2, "request": VICTIM })).await;
     let mut stays = serve.generate("stays", 100, true).open().await;
     stays.event().await.unwrap();
-    let victims: Vec<_> = (0..8).map(|_| Asked::new(serve.generate(VICTIM, 64, true))).collect();
+    let victims: Vec<_> = (0..8).map(|_| serve.generate(VICTIM, 64, true).begin()).collect();
     engine.wait_count(VICTIM, "running", 8).await;
     drop(victims);
     engine.wait_count(VICTIM, "aborted", 8).await;

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use self::exceptions::Unused;
 use self::failures::{FAILURES, Failure};
 use self::fold::{differences, folded};
-use crate::harness::{COMPLETIONS, Call, GENERATE, MockEngine, Reply, Serve};
+use crate::harness::{COMPLETIONS, Call, GENERATE, MockEngine, Reply, Serve, assert_envelope};
 
 /// Tokens that an engine's context has; the larger budget fills it.
 const CONTEXT: &str = "48";
@@ -119,10 +119,22 @@ impl Outcome {
     }
 }
 
-/// How the streamed reply differs from the whole one.
-async fn compared(whole: Call, stream: Call) -> Vec<String> {
+/// How the streamed reply differs from the whole one, and either from how it has to end.
+async fn compared(failure: &Failure, shape: Shape, whole: Call, stream: Call) -> Vec<String> {
     let (whole, stream) = tokio::join!(whole.send(), stream.send());
-    Outcome::of(&stream).differences(&Outcome::of(&whole))
+    let (end, message) = match whole.error_code() {
+        Some(code) => (Some(code), assert_envelope(failure.name, &whole)["message"].to_string()),
+        None => (whole.finish_reason(), String::new()),
+    };
+    let (streamed, outcome) = (Outcome::of(&stream), Outcome::of(&whole));
+    let mut found = streamed.differences(&outcome);
+    found.extend(failure.wrong_end(whole.status, &end.unwrap_or_default(), &message));
+    let delivered = failure.delivered().filter(|_| (shape.prompts, shape.n) == (1, 1));
+    let missing = delivered.filter(|delivered| *delivered as usize != streamed.tokens);
+    found.extend(
+        missing.map(|delivered| format!("{} tokens before the failure, not {delivered}", streamed.tokens)),
+    );
+    found
 }
 
 /// Books the next row that is done.
@@ -158,7 +170,7 @@ async fn whole_and_streamed_replies_say_the_same_in_every_field() {
             let ask =
                 |stream| serve.post(shape.path, &shape.body(failure, stream)).header("x-request-id", &id);
             let (whole, stream) = (ask(false), ask(true));
-            asked.spawn(async move { (shape, compared(whole, stream).await) });
+            asked.spawn(async move { (shape, compared(failure, shape, whole, stream).await) });
             if failure.refuses() {
                 // One at a time: HTTP/2 ends a connection on which too many streams are reset before they are accepted.
                 add(&mut surprises, &mut unused, failure, &mut asked).await;
@@ -167,6 +179,10 @@ async fn whole_and_streamed_replies_say_the_same_in_every_field() {
         while !asked.is_empty() {
             add(&mut surprises, &mut unused, failure, &mut asked).await;
         }
+    }
+    for serve in [&patient, &hasty] {
+        serve.wait_metric("tito_admission_in_flight", &[], 0.0).await;
+        serve.wait_metric("tito_runtime_task_panics_total", &[], 0.0).await;
     }
     assert!(surprises.is_empty(), "{} differences:\n{}", surprises.len(), surprises.join("\n"));
     assert!(unused.stale().is_empty(), "exceptions that nothing needs any more: {:?}", unused.stale());

@@ -5,7 +5,6 @@
 //! `--engine dp2` do.
 
 mod adapters;
-mod counted;
 mod ranks;
 mod raw;
 
@@ -15,16 +14,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::harness::{GENERATE, MockEngine, Reply, Serve, tensors, wait_for};
+use crate::harness::{EVENTS, GENERATE, MockEngine, Reply, Serve, tensors, three_blocks, wait_for};
 
 /// A vocabulary's image placeholder; four of them stand for one image of the recordings.
 pub(crate) const IMAGE_PAD: u32 = 1006;
 /// Where the image begins: after some text, so that its offset matters.
-const OFFSET: u32 = 5;
+const OFFSET: usize = 5;
 const PLACEHOLDERS: usize = 4;
-/// Three full blocks of 32 tokens and a bit.
-const PROMPT_TOKENS: usize = 100;
-const BLOCK_TOKENS: u64 = 32;
+/// Tokens of the blocks that [`three_blocks`] fills.
+const FULL: u64 = 96;
 
 /// Engines to route over, and those of them that are simulated.
 pub(crate) struct Engines {
@@ -61,28 +59,15 @@ impl Engines {
     pub(crate) async fn served(&self, args: &[&str]) -> Serve {
         let urls: Vec<&str> = self.urls.iter().map(String::as_str).collect();
         let serve = Serve::ready(&urls, args).await;
-        wait_for("every target to be known completely", async || {
-            let told = serve.get("/workers").send().await.json();
-            let targets: Vec<&Value> = targets(&told).collect();
-            let whole = targets.iter().all(|target| target["index"]["state"] == "complete");
-            (whole && ready(&told) == urls.len()).then_some(())
-        })
-        .await;
+        serve.wait_complete(urls.len()).await;
         serve
     }
 }
 
-const EVENTS: &[&str] = &[
-    "--kv-events-config",
-    r#"{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://*:0","replay_endpoint":"tcp://*:0"}"#,
-];
-
-fn ready(told: &Value) -> usize {
-    told["workers"].as_array().unwrap().iter().filter(|worker| worker["state"] == "ready").count()
-}
-
-fn targets(told: &Value) -> impl Iterator<Item = &Value> {
-    told["workers"].as_array().unwrap().iter().flat_map(|worker| worker["targets"].as_array().unwrap())
+/// What is known of the blocks of each target of every worker.
+async fn indexes(serve: &Serve) -> Vec<Value> {
+    let targets = |worker: &Value| worker["targets"].as_array().unwrap().clone();
+    serve.workers().await.iter().flat_map(targets).map(|target| target["index"].clone()).collect()
 }
 
 /// What `X-Tito-Route` says.
@@ -132,20 +117,14 @@ pub(crate) async fn wait_held(serve: &Serve, body: &Value, worker: &str, tokens:
 
 /// A prompt of three blocks, unlike those with another `seed`, with an image near its start.
 fn with_image(seed: u32, payload: &str, salt: Option<&str>) -> Value {
-    let mut tokens: Vec<u32> = (0..PROMPT_TOKENS as u32).map(|at| 1 + (seed * 37 + at * 7) % 900).collect();
-    tokens[OFFSET as usize..OFFSET as usize + PLACEHOLDERS].fill(IMAGE_PAD);
-    let mut body = json!({
-        "token_ids": tokens,
-        "sampling_params": {"max_tokens": 1, "temperature": 0.0},
-        "features": {
-            "mm_hashes": {"image": ["an-image"]},
-            "mm_placeholders": {"image": [{"offset": OFFSET, "length": PLACEHOLDERS}]},
-            "kwargs_data": {"image": [payload]},
-        },
+    let mut body = three_blocks(seed);
+    body["token_ids"].as_array_mut().unwrap()[OFFSET..OFFSET + PLACEHOLDERS].fill(json!(IMAGE_PAD));
+    body["features"] = json!({
+        "mm_hashes": {"image": ["an-image"]},
+        "mm_placeholders": {"image": [{"offset": OFFSET, "length": PLACEHOLDERS}]},
+        "kwargs_data": {"image": [payload]},
     });
-    if let Some(salt) = salt {
-        body["cache_salt"] = json!(salt);
-    }
+    body["cache_salt"] = json!(salt);
     body
 }
 
@@ -160,12 +139,11 @@ async fn distinct_images_and_salts_are_distinct_prefixes_and_repeats_return_to_t
         .map(|(image, salt)| (image, salt, with_image(0, &images[image], salt)))
         .collect();
 
-    let full = BLOCK_TOKENS * (PROMPT_TOKENS as u64 / BLOCK_TOKENS);
     let mut homes = Vec::new();
     for (image, salt, body) in &bodies {
         let (reply, told) = ask(&serve, body).await;
         assert_eq!((told.overlap, cached(&reply)), (0, 0), "image {image}, salt {salt:?}: nothing is shared");
-        wait_held(&serve, body, &told.worker, full).await;
+        wait_held(&serve, body, &told.worker, FULL).await;
         homes.push(told.worker);
     }
     for salt in [None, Some("policy-7")] {
@@ -176,12 +154,9 @@ async fn distinct_images_and_salts_are_distinct_prefixes_and_repeats_return_to_t
     for ((image, salt, body), home) in bodies.iter().zip(&homes) {
         let (reply, told) = ask(&serve, body).await;
         assert_eq!(&told.worker, home, "image {image}, salt {salt:?} returns");
-        assert_eq!((told.overlap, cached(&reply)), (full, full), "image {image}, salt {salt:?}");
+        assert_eq!((told.overlap, cached(&reply)), (FULL, FULL), "image {image}, salt {salt:?}");
     }
-    let known = serve.get("/workers").send().await.json();
-    let known: Vec<&Value> = targets(&known).map(|target| &target["index"]).collect();
+    let known = indexes(&serve).await;
     assert!(known.iter().all(|index| index["media"] == "exact" && index["inexact"].is_null()), "{known:?}");
-    let metrics = serve.get("/metrics").send().await;
-    let metrics = metrics.text();
-    assert!(metrics.contains("tito_router_cache_reports_total{result=\"equal\"} 8"), "{metrics}");
+    serve.wait_metric("tito_router_cache_reports_total", &["result=\"equal\""], 8.0).await;
 }

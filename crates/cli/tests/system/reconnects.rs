@@ -5,7 +5,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use crate::harness::{Asked, COMPLETIONS, GENERATE, MockEngine, Serve, generate, wait_for};
+use crate::harness::{COMPLETIONS, GENERATE, MockEngine, Serve, generate, served, wait_for};
 
 /// Connections of clients, and how many of them there are at a time.
 const CONNECTIONS: usize = 2_000;
@@ -68,7 +68,7 @@ async fn clients_by_the_thousand_leave_no_socket_and_no_request() {
     let engine = MockEngine::start(&[]).await;
     let serve = std::sync::Arc::new(Serve::ready(&[&engine.url()], &[]).await);
     // More than there are connections to the engine, which are made when they are first used.
-    let warm = (0..WARM_UP).map(|_| Asked::new(serve.generate("warm", 50, true)));
+    let warm = (0..WARM_UP).map(|_| serve.generate("warm", 50, true).begin());
     for asked in warm.collect::<Vec<_>>() {
         assert_eq!(asked.reply().await.status, 200);
     }
@@ -99,8 +99,7 @@ async fn clients_by_the_thousand_leave_no_socket_and_no_request() {
 #[tokio::test]
 async fn engines_that_come_and_go_leave_no_socket_and_no_series() {
     let events = r#"{"enable_kv_cache_events":true,"endpoint":"tcp://*:0","replay_endpoint":"tcp://*:0"}"#;
-    let engine = MockEngine::start(&["--kv-events-config", events]).await;
-    let serve = Serve::ready(&[&engine.url()], &[]).await;
+    let (engine, serve) = served(&["--kv-events-config", events], &[]).await;
     let complete = async || {
         serve.wait_metric("tito_fleet_kv_complete", &[], 1.0).await;
         serve.assert_serves("r").await;

@@ -7,9 +7,9 @@ mod errors;
 mod exceptions;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 
 use serde_json::Value;
+use tito_test_support::fixtures;
 
 use crate::harness::{COMPLETIONS, Call, GENERATE, MockEngine, Reply, Serve, assert_envelope};
 
@@ -26,18 +26,13 @@ struct Recording {
 }
 
 fn recordings() -> Vec<Recording> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/vllm-0.32/http-rs");
-    let mut files: Vec<PathBuf> =
-        std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
-    files.sort();
-    let read = |file: PathBuf| {
-        let mut recording: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-        let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
+    let read = |name: String| {
+        let mut recording = fixtures::json("http-rs", &name);
         let (request, response) = (recording["request"].take(), recording["response"].take());
         Recording { name, request, response }
     };
     let ours = |recording: &Recording| PATHS.contains(&recording.request["path"].as_str().unwrap());
-    files.into_iter().map(read).filter(ours).collect()
+    fixtures::names("http-rs").into_iter().map(read).filter(ours).collect()
 }
 
 impl Recording {
@@ -110,24 +105,15 @@ fn keys_of(chunks: &[Value]) -> BTreeSet<String> {
 }
 
 fn add_keys(path: &str, value: &Value, keys: &mut BTreeSet<String>) {
-    match value {
-        Value::Object(fields) => {
-            for (name, value) in fields {
-                if NOT_OVER_GRPC.contains(&name.as_str()) {
-                    continue;
-                }
-                let id = name.bytes().all(|byte| byte.is_ascii_digit());
-                let path = format!("{path}.{}", if id { "ID" } else { name });
-                add_keys(&path, value, keys);
-                keys.insert(path);
-            }
-        }
-        Value::Array(items) => {
-            for item in items {
-                add_keys(path, item, keys);
-            }
-        }
-        _ => {}
+    for item in fixtures::list(value) {
+        add_keys(path, item, keys);
+    }
+    let fields = value.as_object().into_iter().flatten();
+    for (name, value) in fields.filter(|(name, _)| !NOT_OVER_GRPC.contains(&name.as_str())) {
+        let id = name.bytes().all(|byte| byte.is_ascii_digit());
+        let path = format!("{path}.{}", if id { "ID" } else { name });
+        add_keys(&path, value, keys);
+        keys.insert(path);
     }
 }
 

@@ -1,10 +1,8 @@
 //! `tito replay`: a trace over simulated workers.
 
-use std::path::Path;
-
 use serde_json::Value;
 
-use crate::harness::{Ran, run};
+use crate::harness::{Files, Ran, run};
 
 /// Seven conversations of four turns over one first block.
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/conversations.jsonl");
@@ -80,18 +78,16 @@ async fn equal_seeds_give_equal_bytes() {
 
 #[tokio::test]
 async fn the_table_and_the_plot_show_each_policy_of_each_fleet() {
-    let folder = tempfile::tempdir().unwrap();
+    let files = Files::new();
     for (name, start, pictures) in [("plot.svg", "<svg ", 1), ("plot.html", "<!doctype html>", 2)] {
-        let path = folder.path().join(name);
+        let path = files.path(name);
         let args = [TRACE, "--workers", "1,2", "--policy", "kv,random", "--requests", "9", "--speed", "0.5"];
         let ran = replay(&[&args[..], &["--plot", path.to_str().unwrap()]].concat()).await;
         assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
         let lines: Vec<&str> = ran.stdout.lines().collect();
         let firsts: Vec<&str> = lines.iter().map(|line| line.split(' ').next().unwrap()).collect();
-        assert_eq!(
-            firsts,
-            ["1", "next", "POLICY", "kv", "random", "", "2", "next", "POLICY", "kv", "random"]
-        );
+        let fleet = ["next", "POLICY", "kv", "random"];
+        assert_eq!(firsts, [&["1"], &fleet[..], &["", "2"], &fleet[..]].concat());
         assert!(lines[0].starts_with("1 workers, 9 requests in "), "{}", ran.stdout);
         let columns = |line: &str| line.split_whitespace().count();
         assert!(lines[2..5].iter().all(|line| columns(line) == 10), "{}", ran.stdout);
@@ -99,7 +95,7 @@ async fn the_table_and_the_plot_show_each_policy_of_each_fleet() {
         assert!(plot.starts_with(start) && plot.matches("<svg ").count() == pictures, "{name}");
         assert!(plot.contains("on 1 workers<") && plot.contains("on 2 workers<"), "{name}");
     }
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    assert_eq!(files.path("").read_dir().unwrap().count(), 2);
 }
 
 #[tokio::test]
@@ -111,15 +107,11 @@ async fn a_request_that_fits_nowhere_is_said_to_be_left_out() {
 
 #[tokio::test]
 async fn what_cannot_be_replayed_is_said_with_its_place() {
-    let folder = tempfile::tempdir().unwrap();
-    let good = std::fs::read_to_string(Path::new(TRACE)).unwrap().lines().next().unwrap().to_owned();
-    let bad = |name: &str, line: &str| {
-        let path = folder.path().join(name);
-        std::fs::write(&path, format!("{good}\n{line}\n{good}\n")).unwrap();
-        path.to_str().unwrap().to_owned()
-    };
-    let missing = folder.path().join("missing.jsonl").to_str().unwrap().to_owned();
-    let nowhere = folder.path().join("none/plot.svg").to_str().unwrap().to_owned();
+    let files = Files::new();
+    let good = std::fs::read_to_string(TRACE).unwrap().lines().next().unwrap().to_owned();
+    let bad = |name: &str, line: &str| files.write(name, &format!("{good}\n{line}\n{good}\n"));
+    let text = |name: &str| files.path(name).to_str().unwrap().to_owned();
+    let (missing, nowhere) = (text("missing.jsonl"), text("none/plot.svg"));
     let broken = bad("broken", r#"{"timestamp": 1,"#);
     let negative = bad("negative", &good.replacen("\"timestamp\": 0", "\"timestamp\": -1", 1));
     for (args, code, words) in [
@@ -148,9 +140,8 @@ async fn what_cannot_be_replayed_is_said_with_its_place() {
 
 #[test]
 fn a_reader_that_leaves_early_is_no_failure() {
-    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/conversations.jsonl");
     let mut replay = std::process::Command::new(env!("CARGO_BIN_EXE_tito"))
-        .args(["replay", trace, "--json", "--quiet"])
+        .args(["replay", TRACE, "--json", "--quiet"])
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Asked, Call, GENERATE, MockEngine, Serve, run, wait_for};
+use crate::harness::{GENERATE, MockEngine, Serve, run, wait_for};
 
 /// Tokens of each prompt.
 const PROMPT: u32 = 1000;
@@ -21,10 +21,7 @@ fn address(engine: &MockEngine) -> String {
 
 /// Requests and tokens of others on an engine, as a server sees them.
 async fn others(serve: &Serve, engine: &MockEngine) -> Option<(u64, u64)> {
-    let told = serve.get("/workers").send().await.json();
-    let workers = told["workers"].as_array().unwrap();
-    let worker = workers.iter().find(|worker| worker["id"] == address(engine)).unwrap();
-    let load = &worker["targets"][0]["load"];
+    let load = &serve.worker(&address(engine)).await["targets"][0]["load"];
     load["other_requests"].as_u64().zip(load["other_tokens"].as_u64())
 }
 
@@ -53,10 +50,9 @@ async fn what_another_server_has_sent_to_an_engine_is_seen_and_sends_cold_prompt
     assert_eq!(would_go(&serve).await, json!(address(&first)), "equal engines in the order of their names");
     assert_eq!(others(&blind, &first).await, None);
 
-    let call = |number| -> Call {
-        blind.post(GENERATE, &body(100 * number, 4000)).header("x-tito-worker", address(&first))
-    };
-    let foreign: Vec<Asked> = (1..=FOREIGN as u32).map(|number| Asked::new(call(number))).collect();
+    let call =
+        |number| blind.post(GENERATE, &body(100 * number, 4000)).header("x-tito-worker", address(&first));
+    let foreign: Vec<_> = (1..=FOREIGN as u32).map(|number| call(number).begin()).collect();
     let tokens = wait_for("the other server's requests", async || {
         let (requests, tokens) = others(&serve, &first).await?;
         (requests == FOREIGN && tokens >= FOREIGN * u64::from(PROMPT)).then_some(tokens)

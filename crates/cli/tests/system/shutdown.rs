@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::harness::{Asked, GENERATE, MockEngine, Serve, assert_envelope, wait_for};
+use crate::harness::{GENERATE, Serve, assert_envelope, served, wait_for};
 
 /// Longer than any test: such a stage only ends by a signal.
 const NEVER: &str = "1h";
@@ -24,10 +24,9 @@ async fn wait_draining(serve: &Serve) {
 
 #[tokio::test]
 async fn a_mock_that_waits_for_its_requests_ends_at_once_with_the_second_signal() {
-    let mut engine = MockEngine::start(&["--shutdown-timeout", NEVER]).await;
-    let serve = Serve::ready(&[&engine.url()], &[]).await;
+    let (mut engine, serve) = served(&["--shutdown-timeout", NEVER], &[]).await;
     engine.pause().await;
-    let _asked = Asked::new(serve.generate("r", 6, true));
+    let _asked = serve.generate("r", 6, true).begin();
     engine.wait_count("r", "queued", 1).await;
     engine.process.signal(Signal::SIGTERM);
     engine.process.logged("shutdown begins").await;
@@ -37,12 +36,9 @@ async fn a_mock_that_waits_for_its_requests_ends_at_once_with_the_second_signal(
 
 #[tokio::test]
 async fn a_server_leaves_in_steps_and_finishes_what_it_began() {
-    let engine = MockEngine::start(&[]).await;
-    let args = ["--unready-delay", NEVER, "--drain-timeout", NEVER];
-    let mut serve = Serve::ready(&[&engine.url()], &args).await;
+    let (engine, mut serve) = served(&[], &["--unready-delay", NEVER, "--drain-timeout", NEVER]).await;
     engine.pause().await;
-    let (stream, unary) =
-        (Asked::new(serve.generate("s", 6, true)), Asked::new(serve.generate("u", 6, false)));
+    let (stream, unary) = (serve.generate("s", 6, true).begin(), serve.generate("u", 6, false).begin());
     engine.wait_count("s", "queued", 1).await;
     engine.wait_count("u", "queued", 1).await;
 
@@ -51,7 +47,7 @@ async fn a_server_leaves_in_steps_and_finishes_what_it_began() {
     assert!(ready.json()["reasons"].as_array().unwrap().contains(&json!("draining")), "{}", ready.text());
     assert!(ready.header("retry-after").is_some());
     assert_eq!(serve.get("/live").send().await.status, 200);
-    let late = Asked::new(serve.generate("late", 6, true));
+    let late = serve.generate("late", 6, true).begin();
     engine.wait_count("late", "queued", 1).await;
 
     serve.process.signal(Signal::SIGTERM);
@@ -62,21 +58,19 @@ async fn a_server_leaves_in_steps_and_finishes_what_it_began() {
     assert_eq!(serve.get("/metrics").send().await.status, 200);
 
     engine.resume().await;
-    for asked in [stream, unary, late] {
-        let reply = asked.reply().await;
-        assert_eq!((reply.status, reply.tokens().len()), (200, 6));
-        assert_eq!(reply.finish_reason().as_deref(), Some("length"));
+    for begun in [stream, unary, late] {
+        let reply = begun.reply().await;
+        assert_eq!((reply.status, reply.finish_reason().as_deref()), (200, Some("length")));
+        assert_eq!(reply.tokens().len(), 6);
     }
     assert_eq!(serve.process.exit().await.code(), Some(0));
 }
 
 #[tokio::test]
 async fn time_alone_moves_a_server_from_step_to_step() {
-    let engine = MockEngine::start(&[]).await;
-    let args = ["--unready-delay", "200ms", "--drain-timeout", NEVER];
-    let mut serve = Serve::ready(&[&engine.url()], &args).await;
+    let (engine, mut serve) = served(&[], &["--unready-delay", "200ms", "--drain-timeout", NEVER]).await;
     engine.pause().await;
-    let asked = Asked::new(serve.generate("s", 6, true));
+    let asked = serve.generate("s", 6, true).begin();
     engine.wait_count("s", "queued", 1).await;
     serve.process.signal(Signal::SIGINT);
     wait_draining(&serve).await;
@@ -87,13 +81,11 @@ async fn time_alone_moves_a_server_from_step_to_step() {
 
 #[tokio::test]
 async fn what_does_not_finish_in_time_is_cut_off() {
-    let engine = MockEngine::start(&[]).await;
-    let args = ["--unready-delay", "0", "--drain-timeout", "200ms"];
-    let mut serve = Serve::ready(&[&engine.url()], &args).await;
+    let (engine, mut serve) = served(&[], &["--unready-delay", "0", "--drain-timeout", "200ms"]).await;
     engine.fault(&json!({ "kind": "stall", "at_token": 2 })).await;
     let mut stream = serve.generate("s", 6, true).open().await;
     stream.event().await.unwrap();
-    let unary = Asked::new(serve.generate("u", 6, false));
+    let unary = serve.generate("u", 6, false).begin();
     engine.wait_tokens("u", 2).await;
     serve.process.signal(Signal::SIGTERM);
     assert_eq!(serve.process.exit().await.code(), Some(1));
@@ -107,11 +99,9 @@ async fn what_does_not_finish_in_time_is_cut_off() {
 
 #[tokio::test]
 async fn every_further_signal_skips_a_step() {
-    let engine = MockEngine::start(&[]).await;
-    let args = ["--unready-delay", NEVER, "--drain-timeout", NEVER];
-    let mut serve = Serve::ready(&[&engine.url()], &args).await;
+    let (engine, mut serve) = served(&[], &["--unready-delay", NEVER, "--drain-timeout", NEVER]).await;
     engine.fault(&json!({ "kind": "stall", "at_token": 2 })).await;
-    let _stream = Asked::new(serve.generate("s", 6, true));
+    let _stream = serve.generate("s", 6, true).begin();
     engine.wait_tokens("s", 2).await;
     serve.process.signal(Signal::SIGTERM);
     serve.wait_status("/ready", 503).await;
@@ -123,25 +113,12 @@ async fn every_further_signal_skips_a_step() {
 }
 
 #[tokio::test]
-async fn an_idle_server_leaves_at_once() {
-    for engines in 0..2 {
-        let engine = MockEngine::start(&[]).await;
-        let url = engine.url();
-        // Without an engine behind the address it is as idle.
-        let urls = if engines == 0 { ["vllm://127.0.0.1:1"] } else { [url.as_str()] };
-        let args = ["--unready-delay", "0", "--drain-timeout", NEVER];
-        let mut serve = Serve::start(&urls, &args).await;
-        let kept = tokio::net::TcpStream::connect(serve.address).await.unwrap();
-        assert_eq!(serve.get("/live").send().await.status, 200);
-        serve.process.signal(Signal::SIGTERM);
-        assert_eq!(serve.process.exit().await.code(), Some(0), "an idle connection is no work");
-        drop(kept);
+async fn an_idle_server_and_an_idle_engine_leave_at_once() {
+    let (mut engine, mut serve) = served(&[], &["--unready-delay", "0", "--drain-timeout", NEVER]).await;
+    let _kept = tokio::net::TcpStream::connect(serve.address).await.unwrap();
+    assert_eq!(serve.get("/live").send().await.status, 200);
+    for process in [&mut serve.process, &mut engine.process] {
+        process.signal(Signal::SIGTERM);
+        assert_eq!(process.exit().await.code(), Some(0), "an idle connection is no work");
     }
-}
-
-#[tokio::test]
-async fn an_engine_leaves_on_a_signal_too() {
-    let mut engine = MockEngine::start(&[]).await;
-    engine.process.signal(Signal::SIGTERM);
-    assert_eq!(engine.process.exit().await.code(), Some(0));
 }

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use serde_json::{Value, json};
 
 use crate::fields::{ROUTES, body, sampled};
-use crate::harness::{COMPLETIONS, Call, GENERATE, MockEngine, Reply, Serve, assert_envelope};
+use crate::harness::{COMPLETIONS, Call, GENERATE, MockEngine, Reply, Serve, assert_envelope, served};
 
 /// Context of the engine (tokens).
 const CONTEXT: usize = 64;
@@ -25,10 +25,9 @@ struct Stage {
 
 impl Stage {
     async fn set() -> Self {
-        let context = CONTEXT.to_string();
-        let engine =
-            MockEngine::start(&["--max-model-len", &context, "--kv-connector", "--multimodal"]).await;
-        let serve = Serve::ready(&[&engine.url()], &["--body-limit", &BODY_BYTES.to_string()]).await;
+        let (context, body_bytes) = (CONTEXT.to_string(), BODY_BYTES.to_string());
+        let args = ["--max-model-len", &context, "--kv-connector", "--multimodal"];
+        let (engine, serve) = served(&args, &["--body-limit", &body_bytes]).await;
         let mut stage = Self { engine, serve, plain: Vec::new() };
         for path in ROUTES {
             stage.plain.push((path, stage.output(path, false).await));
@@ -203,8 +202,7 @@ async fn media_that_the_engine_cannot_use_are_the_clients_mistake_and_its_own_fa
 
 #[tokio::test]
 async fn an_engine_whose_model_takes_no_media_is_sent_none() {
-    let engine = MockEngine::start(&[]).await;
-    let serve = Serve::ready(&[&engine.url()], &[]).await;
+    let (engine, serve) = served(&[], &[]).await;
     let tensors = json!({
         "mm_hashes": { "image": ["a"] },
         "mm_placeholders": { "image": [{ "offset": 1, "length": 2 }] },

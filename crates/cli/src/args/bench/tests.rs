@@ -3,8 +3,13 @@ use tito_bench::{ArrivalProcess, Header, Load, PromptSource, ReportConfig, Stop,
 
 use super::*;
 
-fn parse(flags: &[&str]) -> anyhow::Result<Bench> {
-    let argv = ["tito", "bench"].iter().chain(flags);
+/// Reads a command line whose arguments hold no blank.
+fn parse(line: &str) -> anyhow::Result<Bench> {
+    parse_args(&line.split_whitespace().collect::<Vec<_>>())
+}
+
+fn parse_args(args: &[&str]) -> anyhow::Result<Bench> {
+    let argv = ["tito", "bench"].iter().chain(args);
     let matches = crate::args::command().try_get_matches_from(argv)?;
     let (_, bench) = matches.subcommand().expect("bench");
     BenchArgs::from_arg_matches(bench)?.into_bench()
@@ -12,8 +17,8 @@ fn parse(flags: &[&str]) -> anyhow::Result<Bench> {
 
 /// Targets as `name url api model pids`, or the first line of the error.
 #[track_caller]
-fn check(flags: &[&str], expected: &[&str]) {
-    let found = match parse(flags) {
+fn check(line: &str, expected: &[&str]) {
+    let found = match parse(line) {
         Ok(bench) => std::iter::once(&bench.config.target)
             .chain(&bench.others)
             .map(|target| {
@@ -28,51 +33,31 @@ fn check(flags: &[&str], expected: &[&str]) {
 
 #[test]
 fn a_named_value_holds_for_its_target_only() {
-    check(&["http://h:1", "--pid", "7,8"], &["http://h:1 http://h:1 Generate - [7, 8]"]);
+    check("http://h:1 --pid 7,8", &["http://h:1 http://h:1 Generate - [7, 8]"]);
     check(
-        &[
-            "tito=http://h:1",
-            "peer=http://h:2/x",
-            "--api",
-            "completions",
-            "--api",
-            "tito=generate",
-            "--model",
-            "m",
-            "--model",
-            "peer=k",
-            "--pid",
-            "tito=7",
-            "--pid",
-            "peer=8",
-        ],
+        "tito=http://h:1 peer=http://h:2/x --api completions --api tito=generate --model m --model peer=k \
+         --pid tito=7 --pid peer=8",
         &["tito http://h:1 Generate m [7]", "peer http://h:2/x Completions k [8]"],
     );
 }
 
 #[test]
 fn mistakes_are_named() {
-    check(&["http://h:1", "--pid", "x"], &["--pid x: not a process id"]);
-    check(&["http://h:1", "--body", "[1]"], &["--body [1]: must be a JSON object"]);
-    check(&["http://h:1", "--api", "chat"], &["`chat` is not `generate` or `completions`"]);
-    check(
-        &["http://h:1", "--rate", "5", "--requests", "5"],
-        &["error: the argument '--rate <R>' cannot be used with '--requests <N>'"],
-    );
-    check(
-        &["http://h:1", "--goodput", "ttft:1h"],
-        &[
-            "error: invalid value 'ttft:1h' for '--goodput <LIMITS>': `ttft:1h` is not a list of limits such as \
-           `ttft:500ms itl:50ms tpot:30ms e2e:2s`, each at most once",
-        ],
-    );
-    check(&["http://h:1", "--header", "secret"], &["--header: `…` is not a header NAME: VALUE"]);
-    check(&["http://h:1", "--dataset", "/nonexistent"], &["/nonexistent: cannot be read"]);
+    check("http://h:1 --pid x", &["--pid x: not a process id"]);
+    check("http://h:1 --body [1]", &["--body [1]: must be a JSON object"]);
+    check("http://h:1 --api chat", &["`chat` is not `generate` or `completions`"]);
+    let both = "error: the argument '--rate <R>' cannot be used with '--requests <N>'";
+    check("http://h:1 --rate 5 --requests 5", &[both]);
+    let limits = "error: invalid value 'ttft:1h' for '--goodput <LIMITS>': `ttft:1h` is not a list of limits such as \
+                  `ttft:500ms itl:50ms tpot:30ms e2e:2s`, each at most once";
+    check("http://h:1 --goodput ttft:1h", &[limits]);
+    check("http://h:1 --header secret", &["--header: `…` is not a header NAME: VALUE"]);
+    check("http://h:1 --dataset /nonexistent", &["/nonexistent: cannot be read"]);
 }
 
 #[test]
 fn defaults_are_those_of_the_library() {
-    let bench = parse(&["http://h:1"]).expect("a URL is enough");
+    let bench = parse("http://h:1").expect("a URL is enough");
     assert_eq!(bench.config.limits.request_timeout, defaults::REQUEST_TIMEOUT);
     assert_eq!(bench.config.limits.reply_bytes_max, defaults::REPLY_BYTES_MAX);
     let ReportConfig { slo, interval, lag_max, late_allowed } = bench.config.report;
@@ -82,24 +67,16 @@ fn defaults_are_those_of_the_library() {
 
 #[test]
 fn headers_and_certificates_may_be_those_of_one_target() {
-    let bench = parse(&[
-        "a=https://h:1",
-        "b=https://h:2",
-        "-H",
-        "X-All: 1",
-        "--header",
-        "b=X-One: x=y: z",
-        "--cacert",
-        "b=/ca.pem",
-    ])
-    .expect("sound");
+    let targets = ["a=https://h:1", "b=https://h:2", "--cacert", "b=/ca.pem"];
+    let headers = ["-H", "X-All: 1", "--header", "b=X-One: x=y: z"];
+    let bench = parse_args(&[targets, headers].concat()).expect("sound");
     let header = |text: &str| text.parse::<Header>().expect("a header");
     assert_eq!(bench.config.target.headers, [header("x-all: 1")]);
     assert_eq!(bench.others[0].headers, [header("X-All:1"), header("X-One: x=y: z")]);
     assert!(!format!("{bench:?}").contains("x=y"), "a value may be a secret");
     assert_eq!(bench.config.target.trust, Trust::PublicRoots);
     assert_eq!(bench.others[0].trust, Trust::File("/ca.pem".into()));
-    let insecure = parse(&["https://h:1", "--insecure"]).expect("sound");
+    let insecure = parse("https://h:1 --insecure").expect("sound");
     assert_eq!(insecure.config.target.trust, Trust::Anyone);
 }
 
@@ -115,45 +92,41 @@ fn what_is_sent_decides_when_it_is_sent() {
     let set = file("{\"token_ids\":[1]}\n{\"token_ids\":[2]}\n");
     let row = "{\"timestamp\":0,\"input_length\":1,\"output_length\":1,\"hash_ids\":[]}\n";
     let trace = file(&row.repeat(3));
-    let (set, trace) = (set.path().to_str().unwrap(), trace.path().to_str().unwrap());
-    let load = |flags: &[&str]| {
-        let bench = parse(&[&["http://h:1"], flags].concat()).expect("sound");
+    let load = |line: &str| {
+        let line = line.replace("SET", set.path().to_str().unwrap());
+        let line = line.replace("TRACE", trace.path().to_str().unwrap());
+        let bench = parse(&format!("http://h:1 {line}")).expect("sound");
         (bench.config.load, bench.config.workload.prompts)
     };
     let closed = |concurrency, requests| Load::Closed { concurrency, stop: Stop::Requests(requests) };
-    assert_eq!(load(&[]).0, closed(64, 10_000));
-    assert_eq!(load(&["--num-prompts", "7", "--max-concurrency", "2"]).0, closed(2, 7));
-    assert_eq!(load(&["--dataset", set]).0, closed(64, 2));
-    assert_eq!(load(&["--dataset", set, "--requests", "9"]).0, closed(64, 9));
-    assert_eq!(load(&["--trace", trace, "--concurrency", "5"]).0, closed(5, 3));
-    let in_flight_max = defaults::IN_FLIGHT_MAX;
-    assert_eq!(
-        load(&["--trace", trace, "--trace-speed", "2"]).0,
-        Load::FixedSchedule { speed: 2.0, duration: None, in_flight_max }
-    );
-    let (_, PromptSource::Trace { trace }) = load(&["--trace", trace, "--requests", "2"]) else { panic!() };
+    assert_eq!(load("").0, closed(64, 10_000));
+    assert_eq!(load("--num-prompts 7 --max-concurrency 2").0, closed(2, 7));
+    assert_eq!(load("--dataset SET").0, closed(64, 2));
+    assert_eq!(load("--dataset SET --requests 9").0, closed(64, 9));
+    assert_eq!(load("--trace TRACE --concurrency 5").0, closed(5, 3));
+    let (in_flight_max, duration) = (defaults::IN_FLIGHT_MAX, None);
+    let scheduled = Load::FixedSchedule { speed: 2.0, duration, in_flight_max };
+    assert_eq!(load("--trace TRACE --trace-speed 2").0, scheduled);
+    let (_, PromptSource::Trace { trace }) = load("--trace TRACE --requests 2") else { panic!() };
     assert_eq!(trace.requests(), 2);
-    let arrivals = ArrivalProcess::Gamma { burstiness: 0.5 };
-    let duration = defaults::DURATION;
-    assert_eq!(
-        load(&["--request-rate", "3", "--burstiness", "0.5", "--dataset", set]).0,
-        Load::Open { rate_per_s: 3.0, arrivals, duration, in_flight_max }
-    );
+    let (arrivals, duration) = (ArrivalProcess::Gamma { burstiness: 0.5 }, defaults::DURATION);
+    let open = Load::Open { rate_per_s: 3.0, arrivals, duration, in_flight_max };
+    assert_eq!(load("--request-rate 3 --burstiness 0.5 --dataset SET").0, open);
 }
 
 #[test]
 fn options_that_contradict_each_other_are_refused() {
-    for flags in [
-        &["--dataset", "x", "--trace", "y"][..],
-        &["--dataset", "x", "--prompt-tokens", "5"],
-        &["--trace", "x", "--prefix-tokens", "5"],
-        &["--trace-speed", "2"],
-        &["--trace", "x", "--trace-speed", "2", "--rate", "1"],
-        &["--burstiness", "2"],
-        &["--rate", "1", "--burstiness", "2", "--arrivals", "constant"],
-        &["--insecure", "--cacert", "x"],
+    for line in [
+        "--dataset x --trace y",
+        "--dataset x --prompt-tokens 5",
+        "--trace x --prefix-tokens 5",
+        "--trace-speed 2",
+        "--trace x --trace-speed 2 --rate 1",
+        "--burstiness 2",
+        "--rate 1 --burstiness 2 --arrivals constant",
+        "--insecure --cacert x",
     ] {
-        let error = parse(&[&["https://h:1"], flags].concat()).expect_err("contradicts").to_string();
-        assert!(error.starts_with("error: the "), "{flags:?}: {error}");
+        let error = parse(&format!("https://h:1 {line}")).expect_err("contradicts").to_string();
+        assert!(error.starts_with("error: the "), "{line}: {error}");
     }
 }

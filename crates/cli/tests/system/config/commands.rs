@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::harness::{Args, Call, Env, GENERATE, MockEngine, Serve, Tito, run};
+use crate::harness::{Args, Call, Env, GENERATE, Ran, Tito, run, served};
 
 #[tokio::test]
 async fn the_demo_shows_the_whole_way_and_ends() {
@@ -31,36 +31,26 @@ async fn a_demo_that_stays_can_be_asked() {
     assert_eq!(demo.exit().await.code(), Some(0));
 }
 
-/// Small enough for a debug build.
-const LOAD: [&str; 13] = [
-    // A test machine is busy, and these tests are not about times.
-    "--allow-late",
-    "--requests",
-    "60",
-    "--warmup",
-    "6",
-    "--concurrency",
-    "4",
-    "--prompt-tokens",
-    "8-32",
-    "--output-tokens",
-    "5",
-    "--json",
-    "--quiet",
-];
+/// Small enough for a debug build, on a machine that may be busy: these tests are not about times.
+const LOAD: &str = "--allow-late --requests 60 --warmup 6 --concurrency 4 --prompt-tokens 8-32 --output-tokens 5 --json --quiet";
+
+/// Measures with that load, or with another that is part of `args`.
+async fn bench(load: &str, args: Args<'_>) -> Ran {
+    let load: Vec<&str> = load.split_whitespace().collect();
+    run(&[&["bench"], args, &load].concat(), &[]).await
+}
 
 #[tokio::test]
 async fn the_load_generator_finds_a_healthy_server_right() {
-    let engine = MockEngine::start(&[]).await;
-    let serve = Serve::ready(&[&engine.url()], &["--api-key", "k"]).await;
+    let (_engine, serve) = served(&[], &["--api-key", "k"]).await;
     let url = format!("http://{}", serve.address);
     let pid = serve.process.pid().to_string();
     for (api, stream) in
         [("generate", false), ("generate", true), ("completions", false), ("completions", true)]
     {
         let delivery: &[&str] = if stream { &["--stream"] } else { &[] };
-        let target = ["bench", &url, "--api", api, "--api-key", "k", "--pid", &pid];
-        let ran = run(&[&target[..], &LOAD, delivery].concat(), &[]).await;
+        let target = [&url, "--api", api, "--api-key", "k", "--pid", &pid];
+        let ran = bench(LOAD, &[&target[..], delivery].concat()).await;
         assert_eq!(ran.code, Some(0), "{api}, stream {stream}: {ran:?}");
         let report: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"));
         assert!(report["requests_per_s"].as_f64().unwrap() > 0.0, "{report}");
@@ -68,51 +58,31 @@ async fn the_load_generator_finds_a_healthy_server_right() {
         assert_eq!(report["e2e_ms"]["count"], json!(60), "{report}");
         assert_eq!(report["ttft_ms"].is_object(), stream, "{report}");
     }
-    let open = [
-        "bench",
-        &url,
-        "--api-key",
-        "k",
-        "--rate",
-        "200",
-        "--duration",
-        "300ms",
-        "--warmup",
-        "2",
-        "--allow-late",
-    ];
-    let ran =
-        run(&[&open[..], &["--prompt-tokens", "16", "--output-tokens", "3", "--json"]].concat(), &[]).await;
+    let open =
+        "--rate 200 --duration 300ms --warmup 2 --prompt-tokens 16 --output-tokens 3 --allow-late --json";
+    let ran = bench(open, &[&url, "--api-key", "k"]).await;
     assert_eq!(ran.code, Some(0), "{ran:?}");
 }
 
 #[tokio::test]
 async fn the_load_generator_fails_with_the_server() {
-    let engine = MockEngine::start(&[]).await;
-    let serve = Serve::ready(&[&engine.url()], &["--api-key", "k"]).await;
+    let (engine, serve) = served(&[], &["--api-key", "k"]).await;
     let url = format!("http://{}", serve.address);
-    let measure = async |args: &[&str]| run(&[&["bench"], args, &LOAD].concat(), &[]).await;
-
-    let ran = measure(&[&url]).await;
-    assert_eq!(ran.code, Some(1), "no key: {ran:?}");
-    assert!(ran.stdout.contains("status_401"), "{ran:?}");
-
-    engine.fault(&json!({ "kind": "error", "count": 1 })).await;
-    let ran = measure(&[&url, "--api-key", "k"]).await;
-    assert_eq!(ran.code, Some(1), "one error among many: {ran:?}");
-    assert!(ran.stdout.contains("status_502"), "{ran:?}");
-
-    engine.fault(&json!({ "kind": "error", "at_token": 2, "count": 1 })).await;
-    let ran = measure(&[&url, "--api-key", "k", "--stream"]).await;
-    assert_eq!(ran.code, Some(1), "a stream that ends with an error: {ran:?}");
-    assert!(ran.stdout.contains("error_reply"), "{ran:?}");
-
-    let ran = measure(&["http://127.0.0.1:1", "--failures-max", "3"]).await;
-    assert_eq!(ran.code, Some(1), "nobody there: {ran:?}");
-    for wrong in [&["ftp://x"][..], &[&url, "--output-tokens", "0"], &[&url, "--body", "[]"]] {
-        let ran = measure(wrong).await;
-        assert!(ran.code.is_some_and(|code| code != 0), "{ran:?}");
-        assert!(!ran.stderr.is_empty() && !ran.stderr.contains("panicked"), "{ran:?}");
+    let failure = json!({ "kind": "error", "count": 1 });
+    let midway = json!({ "kind": "error", "at_token": 2, "count": 1 });
+    let cases: [(_, Args<'_>, _); 4] = [
+        (None, &[&url], "status_401"),
+        (Some(failure), &[&url, "--api-key", "k"], "status_502"),
+        (Some(midway), &[&url, "--api-key", "k", "--stream"], "error_reply"),
+        (None, &["http://127.0.0.1:1", "--failures-max", "3"], ""),
+    ];
+    for (fault, args, told) in cases {
+        if let Some(fault) = fault {
+            engine.fault(&fault).await;
+        }
+        let ran = bench(LOAD, args).await;
+        assert_eq!(ran.code, Some(1), "{args:?}: {ran:?}");
+        assert!(ran.stdout.contains(told), "{args:?}: {ran:?}");
     }
 }
 
@@ -124,19 +94,13 @@ async fn ends(args: Args<'_>, env: Env<'_>, code: i32, last: &str) {
 }
 
 #[tokio::test]
-async fn a_command_line_that_cannot_work_ends_with_the_help_that_tells_more() {
-    let url = ["--url", "ftp://x"];
+async fn a_command_ends_with_what_it_found_or_with_the_help_that_tells_more() {
     ends(&["serve"], &[], 2, "GRPC_PORT\ntito: see tito serve --help\n").await;
     ends(&["serve", "--port", "x"], &[], 2, "not a whole number\ntito: see tito serve --help\n").await;
-    ends(&[&["workers"], &url[..]].concat(), &[], 2, "\ntito: see tito workers --help\n").await;
-    let reset = ["workers", "reset", "--all"];
-    ends(&[&reset, &url[..]].concat(), &[], 2, "\ntito: see tito workers reset --help\n").await;
-}
-
-#[tokio::test]
-async fn a_check_ends_with_what_it_found() {
-    let ok = ["check", "--engine", "vllm://127.0.0.1:1"];
-    ends(&ok, &[], 0, "tito: nothing is wrong\n").await;
+    ends(&["workers", "--url", "ftp://x"], &[], 2, "\ntito: see tito workers --help\n").await;
+    let reset = ["workers", "reset", "--all", "--url", "ftp://x"];
+    ends(&reset, &[], 2, "\ntito: see tito workers reset --help\n").await;
+    ends(&["check", "--engine", "vllm://a:1"], &[], 0, "tito: nothing is wrong\n").await;
     ends(&["check"], &[], 2, "tito: 1 problem\ntito: see tito check --help\n").await;
     let two = ["check", "--port", "x", "--max-queued", "y"];
     ends(&two, &[], 2, "tito: 2 problems\ntito: see tito check --help\n").await;
@@ -158,15 +122,6 @@ async fn a_check_names_variables_that_no_command_reads_and_never_their_values() 
     ends(&["check"], &env, 2, "tito: 1 problem\ntito: see tito check --help\n").await;
     let ran = run(&[&ok[..], &["--port", "x"]].concat(), &env).await;
     assert!(ran.stderr.starts_with(told), "{ran:?}");
-}
-
-#[tokio::test]
-async fn short_help_fits_a_screen_and_names_the_keys_of_orders() {
-    let help = run(&["serve", "-h"], &[]).await;
-    assert!(help.stdout.lines().count() <= 60, "{}", help.stdout);
-    for mark in ["--control-port", "--control-key-file"] {
-        assert!(help.stdout.contains(mark), "{mark}: {}", help.stdout);
-    }
 }
 
 #[tokio::test]

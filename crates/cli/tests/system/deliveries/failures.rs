@@ -9,6 +9,9 @@ pub(super) struct Failure {
     /// In the id of the requests it is for.
     pub(super) name: &'static str,
     what: What,
+    /// How a whole reply says that it ended: its status, then the code of the error or why the first choice finished. There
+    /// are two ways where it depends on how the engine was called, or on whether log-probs were asked for.
+    end: &'static str,
 }
 
 enum What {
@@ -32,41 +35,68 @@ enum What {
 }
 
 pub(super) const FAILURES: &[Failure] = &[
-    Failure { name: "none", what: What::Nothing },
-    Failure { name: "refused-at-once", what: What::Status("INVALID_ARGUMENT", 0) },
-    Failure { name: "unknown-at-once", what: What::Status("NOT_FOUND", 0) },
-    Failure { name: "busy-at-once", what: What::Status("RESOURCE_EXHAUSTED", 0) },
-    Failure { name: "late-at-once", what: What::Status("DEADLINE_EXCEEDED", 0) },
-    Failure { name: "large-at-once", what: What::Status("OUT_OF_RANGE", 0) },
-    Failure { name: "unbuilt-at-once", what: What::Status("UNIMPLEMENTED", 0) },
-    Failure { name: "fails-at-once", what: What::Status("INTERNAL", 0) },
-    Failure { name: "gone-at-once", what: What::Status("UNAVAILABLE", 0) },
-    Failure { name: "refused-later", what: What::Status("INVALID_ARGUMENT", 2) },
-    Failure { name: "busy-later", what: What::Status("RESOURCE_EXHAUSTED", 2) },
-    Failure { name: "late-later", what: What::Status("DEADLINE_EXCEEDED", 2) },
-    Failure { name: "fails-later", what: What::Status("INTERNAL", 2) },
-    Failure { name: "gone-later", what: What::Status("UNAVAILABLE", 2) },
-    Failure { name: "malformed-first", what: What::Frame("malformed", 0) },
-    Failure { name: "malformed-later", what: What::Frame("malformed", 2) },
-    Failure { name: "miscounted-first", what: What::Frame("token_count", 0) },
-    Failure { name: "miscounted-later", what: What::Frame("token_count", 2) },
-    Failure { name: "unfinished-first", what: What::Frame("missing_finish", 0) },
-    Failure { name: "unfinished-later", what: What::Frame("missing_finish", 2) },
-    Failure { name: "misplaced-first", what: What::Frame("index", 0) },
-    Failure { name: "misplaced-later", what: What::Frame("index", 2) },
-    Failure { name: "stalls-first", what: What::Stall(0) },
-    Failure { name: "stalls-later", what: What::Stall(2) },
-    Failure { name: "aborted-first", what: What::Abort(0) },
-    Failure { name: "aborted-later", what: What::Abort(2) },
-    Failure { name: "nan", what: What::Logprob("nan") },
-    Failure { name: "minus-infinity", what: What::Logprob("-inf") },
-    Failure { name: "bad-field", what: What::Field("top_p", "2") },
-    Failure { name: "no-budget", what: What::Field("max_tokens", "0") },
-    Failure { name: "out-of-vocabulary", what: What::Vocabulary },
-    Failure { name: "out-of-context", what: What::Context },
+    Failure { name: "none", what: What::Nothing, end: "200 length" },
+    Failure { name: "refused-at-once", what: What::Status("INVALID_ARGUMENT", 0), end: "400 engine_refused" },
+    Failure { name: "unknown-at-once", what: What::Status("NOT_FOUND", 0), end: "404 model_not_found" },
+    Failure { name: "busy-at-once", what: What::Status("RESOURCE_EXHAUSTED", 0), end: "429 overloaded" },
+    Failure {
+        name: "late-at-once",
+        what: What::Status("DEADLINE_EXCEEDED", 0),
+        end: "504 deadline_exceeded",
+    },
+    Failure { name: "large-at-once", what: What::Status("OUT_OF_RANGE", 0), end: "413 message_too_large" },
+    Failure { name: "unbuilt-at-once", what: What::Status("UNIMPLEMENTED", 0), end: "501 unsupported" },
+    Failure { name: "fails-at-once", what: What::Status("INTERNAL", 0), end: "502 worker_failed" },
+    Failure { name: "gone-at-once", what: What::Status("UNAVAILABLE", 0), end: "503 worker_unreachable" },
+    Failure { name: "refused-later", what: What::Status("INVALID_ARGUMENT", 2), end: "400 engine_refused" },
+    Failure { name: "busy-later", what: What::Status("RESOURCE_EXHAUSTED", 2), end: "429 overloaded" },
+    Failure { name: "late-later", what: What::Status("DEADLINE_EXCEEDED", 2), end: "504 deadline_exceeded" },
+    Failure { name: "fails-later", what: What::Status("INTERNAL", 2), end: "502 worker_failed" },
+    Failure {
+        name: "gone-later",
+        what: What::Status("UNAVAILABLE", 2),
+        end: "503 worker_unreachable|502 worker_lost",
+    },
+    Failure { name: "malformed-first", what: What::Frame("malformed", 0), end: "502 worker_failed" },
+    Failure { name: "malformed-later", what: What::Frame("malformed", 2), end: "502 worker_failed" },
+    Failure { name: "miscounted-first", what: What::Frame("token_count", 0), end: "502 worker_protocol" },
+    Failure { name: "miscounted-later", what: What::Frame("token_count", 2), end: "502 worker_protocol" },
+    Failure { name: "unfinished-first", what: What::Frame("missing_finish", 0), end: "502 worker_lost" },
+    Failure { name: "unfinished-later", what: What::Frame("missing_finish", 2), end: "502 worker_lost" },
+    Failure { name: "misplaced-first", what: What::Frame("index", 0), end: "502 worker_protocol" },
+    Failure { name: "misplaced-later", what: What::Frame("index", 2), end: "502 worker_protocol" },
+    Failure { name: "stalls-first", what: What::Stall(0), end: "504 worker_stalled" },
+    Failure { name: "stalls-later", what: What::Stall(2), end: "504 worker_stalled" },
+    Failure { name: "aborted-first", what: What::Abort(0), end: "200 abort" },
+    Failure { name: "aborted-later", what: What::Abort(2), end: "200 abort" },
+    Failure { name: "nan", what: What::Logprob("nan"), end: "200 length|502 worker_protocol" },
+    Failure { name: "minus-infinity", what: What::Logprob("-inf"), end: "200 length" },
+    Failure { name: "bad-field", what: What::Field("top_p", "2"), end: "400 invalid_value" },
+    Failure { name: "no-budget", what: What::Field("max_tokens", "0"), end: "400 invalid_value" },
+    Failure { name: "out-of-vocabulary", what: What::Vocabulary, end: "400 engine_refused" },
+    Failure { name: "out-of-context", what: What::Context, end: "400 context_length_exceeded" },
 ];
 
+/// Codes of failures that the client caused: it is told what the engine said.
+const CLIENTS_FAULT: [&str; 3] = ["engine_refused", "model_not_found", "message_too_large"];
+/// What the engine says of its failures.
+const WORDS: &str = "words of the engine";
+
 impl Failure {
+    /// What is wrong with a whole reply that says that it ended like this.
+    pub(super) fn wrong_end(&self, status: u16, end: &str, message: &str) -> Option<String> {
+        let end_is = format!("{status} {end}");
+        let told = self.end.split('|').any(|known| known == end_is);
+        let quoted = matches!(self.what, What::Status(..)) && CLIENTS_FAULT.contains(&end);
+        let right = told && quoted == message.contains(WORDS);
+        (!right).then(|| format!("whole reply: {end_is}, {message:?}, expected {}", self.end))
+    }
+
+    /// Tokens that a stream of one choice delivers before the engine's status ends it.
+    pub(super) fn delivered(&self) -> Option<u32> {
+        if let What::Status(_, at) = self.what { Some(at) } else { None }
+    }
+
     /// Whether the stall timeout ends it.
     pub(super) fn stalls(&self) -> bool {
         matches!(self.what, What::Stall(_))
@@ -80,9 +110,9 @@ impl Failure {
     /// What the engine is told to do wrong.
     pub(super) fn fault(&self) -> Option<Value> {
         match self.what {
-            What::Status(code, at) => Some(
-                json!({ "kind": "error", "code": code, "message": "words of the engine", "at_token": at }),
-            ),
+            What::Status(code, at) => {
+                Some(json!({ "kind": "error", "code": code, "message": WORDS, "at_token": at }))
+            }
             What::Frame(frame, at) => Some(json!({ "kind": "bad_frame", "frame": frame, "at_token": at })),
             What::Stall(at) => Some(json!({ "kind": "stall", "at_token": at })),
             What::Abort(at) => Some(json!({ "kind": "abort", "at_token": at })),

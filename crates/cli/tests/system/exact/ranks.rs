@@ -2,20 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
-
-use super::{Engines, ask, cached, targets, wait_held};
-use crate::harness::{GENERATE, Serve, wait_for};
-
-fn body(seed: u32) -> Value {
-    let tokens: Vec<u32> = (0..100).map(|at| 1 + (seed * 61 + at * 11) % 900).collect();
-    json!({"token_ids": tokens, "sampling_params": {"max_tokens": 1, "temperature": 0.0}})
-}
+use super::{Engines, ask, cached, indexes, wait_held};
+use crate::harness::{GENERATE, Serve, three_blocks, wait_for};
 
 /// Blocks known on each rank, in order.
 async fn blocks(serve: &Serve) -> Vec<u64> {
-    let told = serve.get("/workers").send().await.json();
-    targets(&told).map(|target| target["index"]["blocks"]["gpu"].as_u64().unwrap()).collect()
+    indexes(serve).await.iter().map(|index| index["blocks"]["gpu"].as_u64().unwrap()).collect()
 }
 
 #[tokio::test]
@@ -24,7 +16,7 @@ async fn pinned_and_chosen_requests_land_on_their_rank() {
     let serve = engines.served(&[]).await;
     for rank in [1u32, 0, 1] {
         let was = blocks(&serve).await;
-        let body = body(100 + rank + was.iter().sum::<u64>() as u32);
+        let body = three_blocks(100 + rank + was.iter().sum::<u64>() as u32);
         let pinned = serve.post(GENERATE, &body).header("X-data-parallel-rank", rank.to_string());
         let reply = pinned.header("X-Tito-Explain", "1").send().await;
         assert_eq!(reply.status, 200, "{}", reply.text());
@@ -43,13 +35,13 @@ async fn pinned_and_chosen_requests_land_on_their_rank() {
     // Chosen by the router: cold prompts take turns, repeats return to the rank that holds them.
     let mut homes = Vec::new();
     for seed in 1..=4 {
-        let (_, told) = ask(&serve, &body(seed)).await;
-        wait_held(&serve, &body(seed), &told.worker, 96).await;
+        let (_, told) = ask(&serve, &three_blocks(seed)).await;
+        wait_held(&serve, &three_blocks(seed), &told.worker, 96).await;
         homes.push(told.rank.expect("an engine with ranks is told which"));
     }
     assert_eq!(BTreeSet::from_iter(&homes).len(), 2, "cold prompts spread over idle ranks: {homes:?}");
     for (seed, home) in (1..=4).zip(homes) {
-        let (reply, told) = ask(&serve, &body(seed)).await;
+        let (reply, told) = ask(&serve, &three_blocks(seed)).await;
         assert_eq!(told.rank, Some(home), "prompt {seed} returns");
         assert_eq!((told.overlap, cached(&reply)), (96, 96), "prompt {seed}");
     }
@@ -64,7 +56,7 @@ async fn a_rank_or_worker_that_does_not_exist_is_refused_with_what_does() {
         ("X-data-parallel-rank", "one", "whole number"),
         ("X-Tito-Worker", "nobody", &engines.urls[0].replace("vllm://", "")),
     ] {
-        let reply = serve.post(GENERATE, &body(9)).header(header, value).send().await;
+        let reply = serve.post(GENERATE, &three_blocks(9)).header(header, value).send().await;
         assert_eq!(reply.status, 400, "{header}: {value}: {}", reply.text());
         let error = reply.json()["error"].clone();
         assert_eq!(error["param"], header.to_ascii_lowercase(), "{error}");

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::{Engines, IMAGE_PAD, OFFSET, PLACEHOLDERS, ask, cached, wait_held, with_image};
-use crate::harness::{Asked, Call, GENERATE, Reply, Serve, tensors, wait_for};
+use crate::harness::{GENERATE, tensors};
 
 /// Two images, for a mock that looks at signatures only.
 const ONE: &str = "data:image/png;base64,iVBORw0KGgox";
@@ -16,8 +16,7 @@ fn with_part(seed: u32, url: &str, uuid: Option<&str>) -> Value {
     let mut body = with_image(seed, "", None);
     body.as_object_mut().unwrap().remove("features");
     let tokens = body["token_ids"].as_array_mut().unwrap();
-    tokens.drain(OFFSET as usize..OFFSET as usize + PLACEHOLDERS - 1);
-    assert_eq!(tokens[OFFSET as usize], IMAGE_PAD);
+    tokens.drain(OFFSET..OFFSET + PLACEHOLDERS - 1);
     body["content_parts"] = json!([{"type": "image_url", "url": url, "uuid": uuid}]);
     body
 }
@@ -54,11 +53,8 @@ async fn a_clients_name_for_an_image_gives_it_nothing_of_another() {
 fn question(url: &str) -> Value {
     let mut tokens: Vec<u32> = (1..=110).collect();
     tokens[70] = IMAGE_PAD;
-    json!({
-        "token_ids": tokens,
-        "sampling_params": {"max_tokens": 1, "temperature": 0.0},
-        "content_parts": [{"type": "image_url", "url": url}],
-    })
+    let parts = json!([{"type": "image_url", "url": url}]);
+    json!({"token_ids": tokens, "sampling_params": {"max_tokens": 1, "temperature": 0.0}, "content_parts": parts})
 }
 
 #[tokio::test]
@@ -76,58 +72,7 @@ async fn a_warm_system_prompt_attracts_what_is_asked_of_an_image() {
         assert_eq!((told.worker.as_str(), told.overlap), (warm.as_str(), 64), "{url}: the text is known");
         assert_eq!(cached(&reply), found, "{url}: and the engine knows the image");
     }
-    let metrics = serve.get("/metrics").send().await;
-    let compared = |line: &str| line.starts_with("tito_router_cache_reports_total{");
-    let compared: Vec<&str> = metrics.text().lines().filter(|line| compared(line)).collect();
-    assert_eq!(compared, ["tito_router_cache_reports_total{result=\"equal\"} 1"], "that of the text");
-}
-
-#[tokio::test]
-async fn equal_raw_prompts_go_together_and_another_image_goes_elsewhere() {
-    let engines = Engines::simulated(&[&["--multimodal"], &["--multimodal"]]).await;
-    let serve = engines.served(&[]).await;
-    for mock in &engines.mocks {
-        mock.pause().await;
-    }
-    let group: Vec<Asked> = (0..3).map(|_| Asked::new(call(&serve, "group", ONE))).collect();
-    let together = homes(&engines, "group", 3).await;
-    assert!(together.contains(&3), "the group is apart: {together:?}");
-    let other = Asked::new(call(&serve, "other", OTHER));
-    let away = homes(&engines, "other", 1).await;
-    let apart = together.iter().zip(&away).all(|(group, other)| (*group == 0) == (*other == 1));
-    assert!(apart, "the group {together:?}, the other {away:?}");
-    for mock in &engines.mocks {
-        mock.resume().await;
-    }
-    let mut rules = Vec::new();
-    for asked in group {
-        let reply = asked.reply().await;
-        assert_eq!(reply.status, 200, "{}", reply.text());
-        rules.push(rule(&reply).to_owned());
-    }
-    rules.sort_unstable();
-    assert_eq!(rules, ["policy", "siblings", "siblings"]);
-    assert_eq!(rule(&other.reply().await), "policy");
-}
-
-fn call(serve: &Serve, id: &str, url: &str) -> Call {
-    serve.post(GENERATE, &question(url)).header("X-Request-Id", id).header("X-Tito-Explain", "1")
-}
-
-/// How many requests of an id each engine has, once all have arrived.
-async fn homes(engines: &Engines, id: &str, count: usize) -> Vec<usize> {
-    wait_for(&format!("{count} requests {id} at the engines"), async || {
-        let mut homes = Vec::new();
-        for mock in &engines.mocks {
-            homes.push(mock.entries(id).await.len());
-        }
-        (homes.iter().sum::<usize>() == count).then_some(homes)
-    })
-    .await
-}
-
-/// What decided.
-fn rule(reply: &Reply) -> &str {
-    let route = reply.headers["x-tito-route"].to_str().unwrap();
-    route.split("rule=").nth(1).unwrap()
+    // That of the text.
+    serve.wait_metric("tito_router_cache_reports_total", &["result=\"equal\""], 1.0).await;
+    serve.wait_metric("tito_router_cache_reports_total", &[], 1.0).await;
 }

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::fleet::pair;
-use crate::harness::{Asked, MockEngine, Relay, Serve, assert_envelope};
+use crate::fleet::{arrived, holding, pair};
+use crate::harness::{MockEngine, Relay, Serve, assert_envelope};
 
 #[tokio::test]
 async fn a_restarted_engine_is_taken_back_only_as_what_it_was() {
@@ -11,8 +11,9 @@ async fn a_restarted_engine_is_taken_back_only_as_what_it_was() {
     let relay = Relay::to(Some(engine.grpc)).await;
     let serve = Serve::ready(&[&relay.url()], &[]).await;
     let before = serve.assert_serves("before").await.tokens();
-    let others: [(&str, &[&str], &str); 4] = [
+    let others: [(&str, &[&str], &str); 5] = [
         ("m", &["--max-model-len", "1024"], "max_model_len was 2048 and is 1024"),
+        ("m", &["--block-size", "16"], "capabilities was "),
         ("other", &[], "model was "),
         ("m", &["--data-parallel-size", "2"], "parallelism was "),
         ("m", &["--served-model-name", "m", "alias"], "model was "),
@@ -29,24 +30,12 @@ async fn a_restarted_engine_is_taken_back_only_as_what_it_was() {
         assert!(engine.journal().await.is_empty(), "a refused engine got a request");
 
         engine.process.kill().await;
-        engine = MockEngine::start(&[]).await;
+        // A restart may find memory for more blocks or for fewer.
+        engine = MockEngine::start(&["--num-gpu-blocks-override", "900"]).await;
         relay.lead_to(Some(engine.grpc));
         serve.wait_status("/ready", 200).await;
         assert_eq!(serve.assert_serves("after").await.tokens(), before, "the same model draws the same");
     }
-}
-
-#[tokio::test]
-async fn a_restart_may_change_blocks_and_instance() {
-    let mut engine = MockEngine::start(&["--num-gpu-blocks-override", "1000"]).await;
-    let relay = Relay::to(Some(engine.grpc)).await;
-    let serve = Serve::ready(&[&relay.url()], &[]).await;
-    engine.process.kill().await;
-    serve.wait_status("/ready", 503).await;
-    let again = MockEngine::start(&["--num-gpu-blocks-override", "900"]).await;
-    relay.lead_to(Some(again.grpc));
-    serve.wait_status("/ready", 200).await;
-    serve.assert_serves("again").await;
 }
 
 #[tokio::test]
@@ -71,16 +60,11 @@ async fn a_server_waits_for_an_engine_that_starts_late() {
 #[tokio::test]
 async fn a_draining_engine_finishes_and_gets_nothing_new() {
     let (mut one, mut other, serve) = pair(&[]).await;
-    let fault = json!({ "kind": "slow", "delay_ms": 10, "request": "long" });
     for engine in [&one, &other] {
-        engine.fault(&fault).await;
+        engine.fault(&json!({ "kind": "slow", "delay_ms": 10, "request": "long" })).await;
     }
-    let long = Asked::new(serve.generate("long", 60, true));
-    crate::harness::wait_for("the long request at an engine", async || {
-        (one.entries("long").await.len() + other.entries("long").await.len() == 1).then_some(())
-    })
-    .await;
-    let [leaving, staying] = crate::fleet::holding("long", &mut one, &mut other).await;
+    let long = serve.generate("long", 60, true).begin();
+    let [leaving, staying] = holding("long", &mut one, &mut other).await;
     let drain = leaving.fault(&json!({ "kind": "drain" })).await;
     serve.wait_metric("tito_fleet_worker_ready", &[], 1.0).await;
     for _ in 0..6 {
@@ -88,48 +72,17 @@ async fn a_draining_engine_finishes_and_gets_nothing_new() {
     }
     assert_eq!(staying.entries("new").await.len(), 6);
     let reply = long.reply().await;
-    assert_eq!(reply.finish_reason().as_deref(), Some("length"));
-    assert_eq!(reply.tokens().len(), 60);
+    assert_eq!((reply.finish_reason().as_deref(), reply.tokens().len()), (Some("length"), 60));
 
     leaving.unset(drain).await;
     serve.wait_metric("tito_fleet_worker_ready", &[], 2.0).await;
     // Neither answers, so that the second request finds the first one's load and goes to the other engine.
-    for engine in [&mut *leaving, &mut *staying] {
-        engine.pause().await;
-    }
+    leaving.pause().await;
+    staying.pause().await;
     let mut held = Vec::new();
     for count in 1..=2 {
-        held.push(Asked::new(serve.generate("held", 4, false)));
-        crate::harness::wait_for("the held request at an engine", async || {
-            let seen = leaving.entries("held").await.len() + staying.entries("held").await.len();
-            (seen == count).then_some(())
-        })
-        .await;
+        held.push(serve.generate("held", 4, false).begin());
+        arrived("held", leaving, staying, count).await;
     }
     assert_eq!(leaving.entries("held").await.len(), 1, "the engine that came back takes its share");
-    leaving.resume().await;
-    staying.resume().await;
-    for held in held {
-        held.reply().await;
-    }
-}
-
-#[tokio::test]
-async fn an_engine_that_refuses_connections_is_passed_over_until_it_takes_them() {
-    let (one, other, serve) = pair(&[]).await;
-    one.fault(&json!({ "kind": "refuse" })).await;
-    for stream in [false, true].into_iter().cycle().take(6) {
-        let reply = serve.generate("r", 4, stream).send().await;
-        assert_eq!((reply.status, reply.tokens().len()), (200, 4), "{}", reply.text());
-    }
-    assert_eq!((one.entries("r").await.len(), other.entries("r").await.len()), (0, 6));
-    other.fault(&json!({ "kind": "refuse" })).await;
-    for stream in [false, true] {
-        let reply = serve.generate("none", 4, stream).send().await;
-        assert_envelope("all refuse", &reply);
-        assert_eq!(reply.status, 503, "{}", reply.text());
-    }
-    one.clear_faults().await;
-    serve.wait_status("/ready", 200).await;
-    serve.assert_serves("again").await;
 }

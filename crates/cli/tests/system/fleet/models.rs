@@ -69,18 +69,3 @@ async fn each_name_leads_to_the_engine_that_serves_it() {
     assert_eq!((reply.status, reply.error_code().as_deref()), (503, Some("model_unavailable")));
     assert_eq!(ask(&serve, "s2", &json!("org/small")).await.status, 200);
 }
-
-#[tokio::test]
-async fn engines_of_one_model_promise_what_all_of_them_keep() {
-    let long = MockEngine::start(&["--max-model-len", "512"]).await;
-    let short = MockEngine::start(&["--max-model-len", "128"]).await;
-    let serve = Serve::ready(&[&long.url(), &short.url()], &[]).await;
-    serve.wait_metric("tito_fleet_worker_ready", &[], 2.0).await;
-    assert_eq!(listed(&serve).await, [("m".to_owned(), 128)]);
-    let body = json!({ "token_ids": vec![7; 200], "sampling_params": { "max_tokens": 1 } });
-    let reply = serve.post(GENERATE, &body).send().await;
-    let error = assert_envelope("too long for one of them", &reply);
-    assert_eq!((reply.status, &error["code"]), (400, &json!("context_length_exceeded")));
-    let message = error["message"].as_str().unwrap();
-    assert!(message.contains("128") && message.contains("200"), "{message}");
-}

@@ -145,25 +145,23 @@ impl MockEngine {
 
     /// Waits until a client's request is in a state, and returns its entry.
     pub(crate) async fn wait_state(&self, id: &str, state: &str) -> Entry {
-        let what = format!("request {id} {state} in the engine's journal");
-        wait_for(&what, async || self.entries(id).await.into_iter().find(|entry| entry.state() == state))
-            .await
+        self.wait_entry(id, state, |entry| entry.state() == state).await
     }
 
     /// Waits until a client's request runs and has so many output tokens.
     pub(crate) async fn wait_tokens(&self, id: &str, tokens: u64) -> Entry {
-        let what = format!("{tokens} tokens of request {id} in the engine's journal");
-        wait_for(&what, async || {
-            let mut entries = self.entries(id).await.into_iter();
-            entries.find(|entry| entry.state() == "running" && entry.output_tokens() == tokens)
-        })
-        .await
+        let ready = |entry: &Entry| entry.state() == "running" && entry.output_tokens() == tokens;
+        self.wait_entry(id, &format!("with {tokens} tokens"), ready).await
+    }
+
+    async fn wait_entry(&self, id: &str, what: &str, ready: impl Fn(&Entry) -> bool) -> Entry {
+        let what = format!("request {id} {what} in the engine's journal");
+        wait_for(&what, async || self.entries(id).await.into_iter().find(&ready)).await
     }
 
     /// Waits until so many requests of a client's id are in a state.
     pub(crate) async fn wait_count(&self, id: &str, state: &str, count: usize) {
-        let what = format!("{count} requests {id} {state} in the engine's journal");
-        wait_for(&what, async || {
+        wait_for(&format!("{count} requests {id} {state} in the engine's journal"), async || {
             let entries = self.entries(id).await;
             (entries.iter().filter(|entry| entry.state() == state).count() == count).then_some(())
         })

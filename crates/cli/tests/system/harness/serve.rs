@@ -5,7 +5,7 @@ use tito_test_support::http::{Call, Reply, Tls};
 use tito_test_support::wait::wait_for;
 
 use super::process::Tito;
-use super::{GENERATE, generate};
+use super::{GENERATE, MockEngine, generate};
 
 /// Every metric has a row there.
 const METRICS: &str = include_str!("../../../../../docs/metrics.md");
@@ -16,6 +16,13 @@ pub(crate) struct Serve {
     pub(crate) address: SocketAddr,
     /// How its clients speak TLS, where they do.
     pub(crate) tls: Option<Tls>,
+}
+
+/// An engine and a server in front of it, each with these arguments.
+pub(crate) async fn served(engine: &[&str], args: &[&str]) -> (MockEngine, Serve) {
+    let engine = MockEngine::start(engine).await;
+    let serve = Serve::ready(&[&engine.url()], args).await;
+    (engine, serve)
 }
 
 impl Serve {
@@ -68,6 +75,31 @@ impl Serve {
         assert_eq!(reply.status, 200, "{}", reply.text());
         assert_eq!(reply.tokens().len(), 4);
         reply
+    }
+
+    /// What `/workers` says of each worker.
+    pub(crate) async fn workers(&self) -> Vec<Value> {
+        let told = self.get("/workers").send().await.json();
+        told["workers"].as_array().unwrap().clone()
+    }
+
+    /// What it says of the worker that is this engine.
+    pub(crate) async fn worker(&self, address: &str) -> Value {
+        let mut workers = self.workers().await;
+        workers.retain(|worker| worker["id"] == address);
+        workers.pop().unwrap()
+    }
+
+    /// Waits until so many workers are ready, and what each of their targets holds is known.
+    pub(crate) async fn wait_complete(&self, workers: usize) {
+        let complete = |target: &Value| target["index"]["state"] == "complete";
+        let known = |worker: &Value| {
+            worker["state"] == "ready" && worker["targets"].as_array().unwrap().iter().all(complete)
+        };
+        wait_for("every target to be known completely", async || {
+            (self.workers().await.iter().filter(|worker| known(worker)).count() == workers).then_some(())
+        })
+        .await;
     }
 
     /// Waits until a path answers with a status, and returns the reply.

@@ -4,7 +4,7 @@ use rustls::version::{TLS12, TLS13};
 use tito_test_support::tls::{Authority, SERVER_NAME};
 
 use super::client;
-use crate::harness::{MockEngine, Serve, Tls, run};
+use crate::harness::{Call, MockEngine, Serve, Tls};
 
 async fn serve(engine: &MockEngine, pki: &Authority, args: &[&str]) -> Serve {
     let files = [pki.file("cert"), pki.file("key")];
@@ -17,41 +17,26 @@ async fn serve(engine: &MockEngine, pki: &Authority, args: &[&str]) -> Serve {
 
 /// Whether a client gets an answer.
 async fn answers(serve: &Serve, tls: Option<&Tls>) -> bool {
-    let call = crate::harness::Call::get(serve.address, "/v1/models");
-    let call = match tls {
-        Some(tls) => call.tls(tls),
-        None => call,
-    };
+    let call = Call::get(serve.address, "/v1/models");
+    let call = tls.map_or(call.clone(), |tls| call.tls(tls));
     call.try_open().await.is_ok_and(|open| open.status == 200)
 }
 
 #[tokio::test]
-async fn clients_speak_tls_to_a_server_that_they_trust() {
+async fn clients_and_server_prove_to_each_other_who_they_are() {
     let (pki, stranger) = (Authority::new(), Authority::new());
     let engine = MockEngine::start(&[]).await;
-    let serve = serve(&engine, &pki, &[]).await;
-    for versions in [&[&TLS12], &[&TLS13]] {
-        assert!(answers(&serve, Some(&client(&[&pki], None, versions))).await);
-    }
-    assert!(!answers(&serve, Some(&client(&[&stranger], None, &[&TLS13]))).await, "an unknown authority");
-    assert!(!answers(&serve, None).await, "no TLS at all");
-    for stream in [false, true] {
+    let open = serve(&engine, &pki, &[]).await;
+    assert!(answers(&open, Some(&client(&[&pki], None, &[&TLS12]))).await);
+    assert!(!answers(&open, Some(&client(&[&stranger], None, &[&TLS13]))).await, "an unknown authority");
+    assert!(!answers(&open, None).await, "no TLS at all");
+    let mutual = serve(&engine, &pki, &["--tls-client-ca", &pki.file("ca")]).await;
+    assert!(!answers(&mutual, Some(&client(&[&pki], None, &[&TLS13]))).await, "no certificate");
+    assert!(!answers(&mutual, Some(&client(&[&pki], Some(&stranger), &[&TLS12]))).await, "a stranger's");
+    for (serve, stream) in [(&open, false), (&open, true), (&mutual, false), (&mutual, true)] {
         let reply = serve.generate("r", 4, stream).send().await;
         assert_eq!((reply.status, reply.tokens().len()), (200, 4));
     }
-}
-
-#[tokio::test]
-async fn clients_prove_who_they_are_where_they_must() {
-    let (pki, stranger) = (Authority::new(), Authority::new());
-    let engine = MockEngine::start(&[]).await;
-    let serve = serve(&engine, &pki, &["--tls-client-ca", &pki.file("ca")]).await;
-    for versions in [&[&TLS12], &[&TLS13]] {
-        assert!(answers(&serve, Some(&client(&[&pki], Some(&pki), versions))).await);
-        assert!(!answers(&serve, Some(&client(&[&pki], None, versions))).await, "no certificate");
-        assert!(!answers(&serve, Some(&client(&[&pki], Some(&stranger), versions))).await, "a stranger's");
-    }
-    serve.assert_serves("r").await;
 }
 
 /// An engine behind TLS, and the address that leads to it.
@@ -66,6 +51,14 @@ async fn locked_engine(pki: &Authority, mutual: bool) -> (MockEngine, String) {
     (engine, url)
 }
 
+/// A server that does not get through to its engine.
+async fn unreached(url: &str, args: &[&str]) -> Serve {
+    let serve = Serve::start(&[url], args).await;
+    serve.process.logged("engine not reached").await;
+    assert_eq!(serve.get("/ready").send().await.status, 503);
+    serve
+}
+
 #[tokio::test]
 async fn an_engine_is_reached_over_tls_when_it_is_who_it_should_be() {
     let (pki, stranger) = (Authority::new(), Authority::new());
@@ -78,21 +71,14 @@ async fn an_engine_is_reached_over_tls_when_it_is_who_it_should_be() {
         serve.assert_serves("r").await;
         assert_eq!(serve.generate("s", 4, true).send().await.tokens().len(), 4);
     }
-    let strangers = stranger.file("ca");
-    let ours = pki.file("ca");
-    for args in
-        [&["--engine-ca", &strangers][..], &["--engine-ca", &ours, "--engine-server-name", "other.test"][..]]
-    {
-        let serve = Serve::start(&[&url], args).await;
-        serve.process.logged("engine not reached").await;
-        assert_eq!(serve.get("/ready").send().await.status, 503);
-        let ready = serve.wait_note("certificate").await;
-        assert_eq!(ready.status, 503, "{}", ready.text());
+    let (strangers, ours) = (stranger.file("ca"), pki.file("ca"));
+    let other = ["--engine-ca", &ours, "--engine-server-name", "other.test"];
+    for args in [&["--engine-ca", &strangers][..], &other] {
+        let serve = unreached(&url, args).await;
+        assert_eq!(serve.wait_note("certificate").await.status, 503);
     }
-    let plain = engine.url();
-    let serve = Serve::start(&[&plain], &[]).await;
-    serve.process.logged("engine not reached").await;
-    assert_eq!(serve.get("/ready").send().await.status, 503, "no TLS where the engine asks for it");
+    // No TLS where the engine asks for it.
+    unreached(&engine.url(), &[]).await;
 }
 
 #[tokio::test]
@@ -110,33 +96,6 @@ async fn an_engine_that_asks_who_we_are_is_told() {
         &["--engine-ca", &ca][..],
         &["--engine-ca", &ca, "--engine-cert", &certificate, "--engine-key", &key][..],
     ] {
-        let serve = Serve::start(&[&url], args).await;
-        serve.process.logged("engine not reached").await;
-        assert_eq!(serve.get("/ready").send().await.status, 503);
+        unreached(&url, args).await;
     }
-}
-
-#[tokio::test]
-async fn unusable_tls_files_end_the_start() {
-    let pki = Authority::new();
-    let (certificate, key, other) = (pki.file("cert"), pki.file("key"), pki.file("client-key"));
-    let missing = pki.file("missing");
-    let cases: [&[&str]; 7] = [
-        &["--tls-cert", &certificate],
-        &["--tls-key", &key],
-        &["--tls-cert", &missing, "--tls-key", &key],
-        &["--tls-cert", &key, "--tls-key", &key],
-        &["--tls-cert", &certificate, "--tls-key", &other],
-        &["--tls-client-ca", &certificate],
-        &["--engine-cert", &certificate],
-    ];
-    for case in cases {
-        let args = [&["serve", "--port", "0", "--engine", "vllm://127.0.0.1:1"], case].concat();
-        let ran = run(&args, &[]).await;
-        assert!(ran.code.is_some_and(|code| code != 0), "{case:?}: {ran:?}");
-        assert!(!ran.stdout.contains("listens") && !ran.stderr.is_empty(), "{case:?}: {ran:?}");
-        assert!(!ran.stderr.contains("panicked"), "{case:?}: {ran:?}");
-    }
-    let ran = run(&["serve", "--port", "0", "--engine", "vllms://127.0.0.1:1"], &[]).await;
-    assert_eq!(ran.code, Some(2), "vllms:// without an authority: {ran:?}");
 }

@@ -2,18 +2,16 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{COMPLETIONS, GENERATE, MockEngine, Reply, Serve, generate};
+use crate::fields::{ROUTES, body, sampled};
+use crate::harness::{Reply, served};
 
 fn ask(path: &str, id: &str, params: &Value, stream: bool) -> Value {
-    if path == COMPLETIONS {
-        return json!({
-            "prompt": [11, 12, 13], "max_tokens": 1, "request_id": id, "stream": stream,
-            "kv_transfer_params": params,
-        });
-    }
-    let mut body = generate(id, 1, stream);
-    body["kv_transfer_params"] = params.clone();
-    body
+    let more = sampled(
+        path,
+        &json!({ "max_tokens": 1 }),
+        &json!({ "request_id": id, "kv_transfer_params": params }),
+    );
+    body(path, stream, &more)
 }
 
 /// The engine's side of the hand-off, which a stream has in its last chunk.
@@ -41,15 +39,13 @@ fn same(one: &Value, other: &Value) -> bool {
 
 #[tokio::test]
 async fn a_hand_off_goes_from_one_engine_to_the_other_as_it_is() {
-    let prefill = MockEngine::start(&["--kv-connector"]).await;
-    let decode = MockEngine::start(&["--kv-connector"]).await;
-    let first = Serve::ready(&[&prefill.url()], &[]).await;
-    let second = Serve::ready(&[&decode.url()], &[]).await;
+    let (prefill, first) = served(&["--kv-connector"], &[]).await;
+    let (decode, second) = served(&["--kv-connector"], &[]).await;
     let asks = json!({
         "do_remote_decode": true, "do_remote_prefill": false, "remote_engine_id": null,
         "ours": { "numbers": [0, -1, 1.5, 1_744_949_106.478_873_7, 9_007_199_254_740_991_u64], "text": "é\u{0}\"", "none": null, "list": [] },
     });
-    for (path, stream) in [(GENERATE, false), (GENERATE, true), (COMPLETIONS, false), (COMPLETIONS, true)] {
+    for (path, stream) in ROUTES.into_iter().flat_map(|path| [(path, false), (path, true)]) {
         prefill.forget().await;
         decode.forget().await;
         let reply = first.post(path, &ask(path, "p", &asks, stream)).send().await;
@@ -70,19 +66,11 @@ async fn a_hand_off_goes_from_one_engine_to_the_other_as_it_is() {
 
 #[tokio::test]
 async fn a_hand_off_that_would_kill_an_engine_never_reaches_one() {
-    let engine = MockEngine::start(&["--kv-connector"]).await;
-    let serve = Serve::ready(&[&engine.url()], &[]).await;
-    let blocks = json!({ "do_remote_prefill": true, "remote_block_ids": [[]] });
+    let (engine, serve) = served(&["--kv-connector"], &[]).await;
     let nowhere = json!({ "do_remote_prefill": true, "remote_block_ids": [[1]], "remote_engine_id": "e" });
-    for params in [json!({ "do_remote_prefill": true }), blocks, nowhere] {
-        for path in [GENERATE, COMPLETIONS] {
-            let reply = serve.post(path, &ask(path, "r", &params, false)).send().await;
-            assert_eq!(
-                (reply.status, reply.error_code().as_deref()),
-                (400, Some("invalid_value")),
-                "{params}"
-            );
-        }
+    for path in ROUTES {
+        let reply = serve.post(path, &ask(path, "r", &nowhere, false)).send().await;
+        assert_eq!((reply.status, reply.error_code().as_deref()), (400, Some("invalid_value")));
     }
     assert!(engine.journal().await.is_empty());
     serve.assert_serves("next").await;

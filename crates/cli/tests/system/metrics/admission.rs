@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 
 use super::Sheet;
-use crate::harness::{Asked, MockEngine, Serve};
+use crate::harness::{MockEngine, Serve};
 
 pub(super) const FAMILIES: &[&str] = &[
     "admission_in_flight",
@@ -24,9 +24,9 @@ async fn who_waits_who_is_let_in_and_who_is_shed_is_counted() {
     let serve = Serve::ready(&[&engine.url()], &[&limits[..], &leaving].concat()).await;
     let shed = |reason: &str| format!("reason=\"{reason}\"");
     engine.pause().await;
-    let first = Asked::new(serve.generate("r", 4, true));
+    let first = serve.generate("r", 4, true).begin();
     sheet.hold(&serve, "admission_in_flight", &[], 1.0).await;
-    let second = Asked::new(serve.generate("r", 4, true));
+    let second = serve.generate("r", 4, true).begin();
     sheet.hold(&serve, "admission_queued_requests", &[], 1.0).await;
     for count in [1.0, 2.0] {
         assert_eq!(serve.generate("r", 4, false).send().await.status, 429);
@@ -43,9 +43,9 @@ async fn who_waits_who_is_let_in_and_who_is_shed_is_counted() {
     }
 
     engine.pause().await;
-    let runs = Asked::new(serve.generate("r", 4, true));
+    let runs = serve.generate("r", 4, true).begin();
     sheet.hold(&serve, "admission_in_flight", &[], 1.0).await;
-    let waits = Asked::new(serve.generate("r", 4, true));
+    let waits = serve.generate("r", 4, true).begin();
     sheet.hold(&serve, "admission_queued_requests", &[], 1.0).await;
     serve.process.signal(Signal::SIGTERM);
     assert_eq!(waits.reply().await.status, 503);
@@ -57,7 +57,7 @@ async fn who_waits_who_is_let_in_and_who_is_shed_is_counted() {
 
     let hasty = Serve::ready(&[&engine.url()], &["--max-in-flight", "1", "--queue-timeout", "50ms"]).await;
     engine.pause().await;
-    let runs = Asked::new(hasty.generate("r", 4, true));
+    let runs = hasty.generate("r", 4, true).begin();
     sheet.hold(&hasty, "admission_in_flight", &[], 1.0).await;
     assert_eq!(hasty.generate("r", 4, true).send().await.status, 429);
     sheet.hold(&hasty, "admission_shed_total", &[&shed("queue_timeout")], 1.0).await;

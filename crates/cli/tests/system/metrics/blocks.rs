@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Sheet;
 use crate::exact::{Engines, ask, cached, wait_held};
-use crate::harness::{MockEngine, Serve};
+use crate::harness::{Call, GENERATE, MockEngine, Serve, three_blocks};
 
 pub(super) const FAMILIES: &[&str] = &[
     "fleet_index_blocks",
@@ -26,12 +26,6 @@ pub(super) const FAMILIES: &[&str] = &[
     "router_reported_cached_tokens_total",
     "router_token_only_requests_total",
 ];
-
-/// Three full blocks and a bit, unlike those of another number.
-fn body(number: u32) -> Value {
-    let tokens: Vec<u32> = (0..100).map(|at| 1 + (number * 37 + at * 11) % 900).collect();
-    json!({ "token_ids": tokens, "sampling_params": { "max_tokens": 1, "temperature": 0 } })
-}
 
 fn rank(worker: &str) -> [String; 2] {
     [format!("worker=\"{worker}\""), "rank=\"0\"".to_owned()]
@@ -56,9 +50,9 @@ async fn hits(sheet: &mut Sheet) {
     let of = format!("worker=\"{worker}\"");
     sheet.hold(&serve, "fleet_index_bytes_max", &[], f64::from(64 << 20)).await;
     for (times, cached_tokens) in [(1.0, 0.0), (2.0, 96.0), (3.0, 192.0)] {
-        let (reply, told) = ask(&serve, &body(0)).await;
+        let (reply, told) = ask(&serve, &three_blocks(0)).await;
         assert_eq!(cached(&reply), told.overlap);
-        wait_held(&serve, &body(0), &worker, 96).await;
+        wait_held(&serve, &three_blocks(0), &worker, 96).await;
         sheet.hold(&serve, "router_prompt_tokens_total", &[], 100.0 * times).await;
         sheet.hold(&serve, "router_overlap_tokens_total", &[], cached_tokens).await;
         sheet.hold(&serve, "router_predicted_cached_tokens_total", &[&of], cached_tokens).await;
@@ -88,7 +82,7 @@ async fn feeds(sheet: &mut Sheet) {
         let fault = json!({ "kind": "kv_frame", "frame": frame, "at_seq": 1, "count": 1 });
         engines.mocks[0].fault(&fault).await;
         for number in 0..3 {
-            ask(&serve, &body(number)).await;
+            ask(&serve, &three_blocks(number)).await;
         }
         sheet.hold(&serve, "fleet_kv_batches_total", &labels, 3.0).await;
         sheet.hold(&serve, "fleet_kv_gaps_total", &labels, gaps).await;
@@ -110,10 +104,15 @@ async fn losses(sheet: &mut Sheet) {
     sheet.hold(&serve, "fleet_kv_partials_total", &[], 0.0).await;
     engine.fault(&json!({ "kind": "kv_replay_silent" })).await;
     engine.fault(&json!({ "kind": "kv_frame", "frame": "drop", "at_seq": 0, "count": 1 })).await;
-    ask(&serve, &body(0)).await;
-    ask(&serve, &body(1)).await;
+    ask(&serve, &three_blocks(0)).await;
+    ask(&serve, &three_blocks(1)).await;
     sheet.hold(&serve, "fleet_kv_partials_total", &[], 1.0).await;
     sheet.hold(&serve, "fleet_kv_complete", &[], 0.0).await;
+    // The clear is told of with the next block, and from there on everything is known.
+    assert_eq!(Call::get(engine.http, "/reset_prefix_cache").method("POST").send().await.status, 200);
+    ask(&serve, &three_blocks(2)).await;
+    sheet.hold(&serve, "fleet_kv_complete", &[], 1.0).await;
+    sheet.hold(&serve, "fleet_kv_blocks", &["tier=\"gpu\""], 3.0).await;
 }
 
 /// Engines without a common hash seed.
@@ -121,7 +120,7 @@ async fn names(sheet: &mut Sheet) {
     let engines = Engines::simulated(&[&["--hash-seed", "1"], &["--hash-seed", "2"]]).await;
     let serve = engines.served(&[]).await;
     for (engine, lanes) in engines.mocks.iter().zip([0.0, 1.0]) {
-        pin(&serve, engine, &body(0)).await;
+        pin(&serve, engine, &three_blocks(0)).await;
         sheet.hold(&serve, "fleet_index_private_lanes", &[], lanes).await;
         sheet.hold(&serve, "fleet_index_blocks", &[], 3.0).await;
         sheet.hold(&serve, "fleet_index_memberships", &[], 3.0 + 3.0 * lanes).await;
@@ -130,7 +129,7 @@ async fn names(sheet: &mut Sheet) {
 
 async fn pin(serve: &Serve, engine: &MockEngine, body: &Value) {
     let worker = engine.grpc.to_string();
-    let reply = serve.post(crate::harness::GENERATE, body).header("X-Tito-Worker", &worker).send().await;
+    let reply = serve.post(GENERATE, body).header("X-Tito-Worker", &worker).send().await;
     assert_eq!(reply.status, 200, "{}", reply.text());
     wait_held(serve, body, &worker, 96).await;
 }
@@ -139,11 +138,11 @@ async fn pin(serve: &Serve, engine: &MockEngine, body: &Value) {
 async fn media(sheet: &mut Sheet) {
     let engines = Engines::simulated(&[&["--multimodal"]]).await;
     let serve = engines.served(&[]).await;
-    let mut with_image = body(0);
+    let mut with_image = three_blocks(0);
     with_image["token_ids"][50] = json!(crate::exact::IMAGE_PAD);
     with_image["content_parts"] =
         json!([{ "type": "image_url", "url": "data:image/png;base64,iVBORw0KGgox" }]);
-    ask(&serve, &body(1)).await;
+    ask(&serve, &three_blocks(1)).await;
     sheet.hold(&serve, "router_token_only_requests_total", &[], 0.0).await;
     for times in [1.0, 2.0] {
         ask(&serve, &with_image).await;

@@ -5,11 +5,12 @@ use rustls::version::TLS13;
 use serde_json::json;
 use tito_test_support::tls::Authority;
 use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::TcpStream;
 
 use super::Sheet;
-use crate::harness::{GENERATE, MockEngine, Serve, generate};
+use crate::harness::{Files, MockEngine, Serve, generate, served};
 use crate::keys::client;
+use crate::limits::sent_and_not_read;
 
 pub(super) const FAMILIES: &[&str] = &[
     "frontend_auth_failures_total",
@@ -30,10 +31,8 @@ async fn keys_handshakes_and_stalls_are_counted() {
 
 async fn keys(sheet: &mut Sheet) {
     let engine = MockEngine::start(&[]).await;
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("keys");
-    std::fs::write(&file, "one\n").unwrap();
-    let args = ["--api-key-file", file.to_str().unwrap(), "--metrics-without-key"];
+    let files = Files::new();
+    let args = ["--api-key-file", &files.write("keys", "one\n"), "--metrics-without-key"];
     let serve = Serve::ready(&[&engine.url()], &args).await;
     for count in [1.0, 2.0] {
         assert_eq!(serve.get("/version").send().await.status, 401);
@@ -41,11 +40,11 @@ async fn keys(sheet: &mut Sheet) {
     }
     assert_eq!(serve.get("/version").bearer("two").send().await.status, 401);
     sheet.hold(&serve, "frontend_auth_failures_total", &["reason=\"wrong\""], 1.0).await;
-    std::fs::write(&file, "two\n").unwrap();
+    files.write("keys", "two\n");
     serve.process.signal(Signal::SIGHUP);
     sheet.hold(&serve, "frontend_key_reloads_total", &["result=\"ok\""], 1.0).await;
     assert_eq!(serve.get("/version").bearer("two").send().await.status, 200);
-    std::fs::write(&file, "").unwrap();
+    files.write("keys", "");
     serve.process.signal(Signal::SIGHUP);
     sheet.hold(&serve, "frontend_key_reloads_total", &["result=\"failed\""], 1.0).await;
     sheet.hold(&serve, "frontend_key_reloads_total", &[], 2.0).await;
@@ -74,20 +73,11 @@ async fn handshakes(sheet: &mut Sheet) {
 }
 
 async fn stalls(sheet: &mut Sheet) {
-    let engine = MockEngine::start(&["--max-model-len", "100000"]).await;
-    let serve = Serve::ready(&[&engine.url()], &["--client-stall-timeout", "200ms"]).await;
+    let (_engine, serve) = served(&["--max-model-len", "100000"], &["--client-stall-timeout", "200ms"]).await;
     let mut body = generate("slow", 90_000, true);
     body["sampling_params"]["logprobs"] = json!(20);
-    let text = body.to_string();
     for count in [1.0, 2.0] {
-        let socket = TcpSocket::new_v4().unwrap();
-        socket.set_recv_buffer_size(4 << 10).unwrap();
-        let mut reader = socket.connect(serve.address).await.unwrap();
-        let head = format!(
-            "POST {GENERATE} HTTP/1.1\r\nhost: tito\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-            text.len()
-        );
-        reader.write_all(format!("{head}{text}").as_bytes()).await.unwrap();
+        let _reader = sent_and_not_read(&serve, &body).await;
         sheet.hold(&serve, "frontend_stalled_clients_total", &[], count).await;
     }
 }

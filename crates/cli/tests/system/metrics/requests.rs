@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
 use super::Sheet;
-use crate::harness::{Asked, COMPLETIONS, Call, GENERATE, MockEngine, Serve, generate};
+use crate::harness::{COMPLETIONS, Call, GENERATE, Serve, generate, served};
 
 pub(super) const FAMILIES: &[&str] = &[
     "frontend_body_bytes_total",
@@ -31,8 +31,7 @@ fn completion(stream: bool) -> Value {
 
 #[tokio::test]
 async fn requests_tokens_bytes_and_times_are_counted_by_route() {
-    let engine = MockEngine::start(&[]).await;
-    let serve = Serve::ready(&[&engine.url()], &[]).await;
+    let (engine, serve) = served(&[], &[]).await;
     let mut sheet = Sheet::default();
     let (mut received, mut sent) = (0, 0);
     for stream in [false, true, true] {
@@ -72,7 +71,7 @@ async fn requests_tokens_bytes_and_times_are_counted_by_route() {
     sheet.hold(&serve, bytes, &[&by("generate"), "direction=\"sent\""], sent as f64).await;
 
     engine.pause().await;
-    let waiting = [false, true, true].map(|stream| Asked::new(serve.generate("r", 4, stream)));
+    let waiting = [false, true, true].map(|stream| serve.generate("r", 4, stream).begin());
     sheet.hold(&serve, "frontend_requests_in_flight", &[&by("generate")], 3.0).await;
     let [unary, stream, other] = waiting;
     engine.wait_count("r", "queued", 3).await;

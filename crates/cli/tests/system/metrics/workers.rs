@@ -1,10 +1,10 @@
 //! Engines that are reached, lost, paused and chosen.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Sheet;
-use crate::control::{EVENTS, controlled, pinned};
-use crate::harness::{Asked, Call, GENERATE, MockEngine, Relay, Serve};
+use crate::control::{controlled, pinned, slow};
+use crate::harness::{Call, GENERATE, MockEngine, Relay, Serve, served, three_blocks};
 
 pub(super) const FAMILIES: &[&str] = &[
     "fleet_worker_connections_total",
@@ -54,17 +54,11 @@ async fn comings_and_goings(sheet: &mut Sheet) {
     }
 }
 
-/// A prompt of three blocks and a bit, unlike that of another number.
-fn body(number: u32, max_tokens: u32) -> Value {
-    let tokens: Vec<u32> = (0..100).map(|at| 1 + (number * 37 + at * 11) % 900).collect();
-    json!({ "token_ids": tokens, "sampling_params": { "max_tokens": max_tokens } })
-}
-
 async fn choices(sheet: &mut Sheet) {
     let (one, other) = (MockEngine::start(&[]).await, MockEngine::start(&[]).await);
     let serve = Serve::ready(&[&one.url(), &other.url()], &[]).await;
     serve.wait_metric("tito_fleet_worker_ready", &[], 2.0).await;
-    let post = |number: u32| serve.post(GENERATE, &body(number, 2));
+    let post = |number: u32| serve.post(GENERATE, &three_blocks(number));
     let send = async |call: Call| {
         let reply = call.send().await;
         assert_eq!(reply.status, 200, "{}", reply.text());
@@ -92,9 +86,9 @@ async fn choices(sheet: &mut Sheet) {
 
     one.pause().await;
     other.pause().await;
-    let mut held = vec![Asked::new(post(3))];
+    let mut held = vec![post(3).begin()];
     sheet.hold(&serve, "router_tickets", &[], 1.0).await;
-    held.push(Asked::new(post(3)));
+    held.push(post(3).begin());
     sheet.hold(&serve, "router_choices_total", &[&rule("siblings")], 1.0).await;
     sheet.hold(&serve, "router_tickets", &[], 2.0).await;
     sheet.hold(&serve, "router_choices_total", &[&rule("policy")], 3.0).await;
@@ -119,12 +113,11 @@ async fn choices(sheet: &mut Sheet) {
 }
 
 async fn lines(sheet: &mut Sheet) {
-    let engine = MockEngine::start(&[]).await;
-    let serve = Serve::ready(&[&engine.url()], &["--target-limit", "1"]).await;
+    let (engine, serve) = served(&[], &["--target-limit", "1"]).await;
     engine.pause().await;
-    let runs = Asked::new(serve.generate("r", 4, true));
+    let runs = serve.generate("r", 4, true).begin();
     sheet.hold(&serve, "router_tickets", &[], 1.0).await;
-    let waits = [true, false].map(|stream| Asked::new(serve.generate("r", 4, stream)));
+    let waits = [true, false].map(|stream| serve.generate("r", 4, stream).begin());
     sheet.hold(&serve, "router_waiting_requests", &[], 2.0).await;
     engine.resume().await;
     for asked in [runs].into_iter().chain(waits) {
@@ -135,13 +128,13 @@ async fn lines(sheet: &mut Sheet) {
 
 /// An order pauses the engine until its step is over.
 async fn pauses(sheet: &mut Sheet) {
-    let engine = MockEngine::start(&[EVENTS, &["--speed", "1", "--step-time", "2s"]].concat()).await;
+    let engine = slow("2s").await;
     let (serve, control) = controlled(&[&engine], &[]).await;
     sheet.hold(&serve, "fleet_worker_paused", &[], 0.0).await;
-    let running = Asked::new(pinned(&serve, &engine, "runs", 2));
+    let running = pinned(&serve, &engine, "runs", 2).begin();
     engine.wait_state("runs", "running").await;
     let order = Call::get(control, "/reset_prefix_cache?reset_running_requests=true").method("POST");
-    let order = Asked::new(order);
+    let order = order.begin();
     sheet.hold(&serve, "fleet_worker_paused", &[], 1.0).await;
     assert_eq!(order.reply().await.status, 200);
     sheet.hold(&serve, "fleet_worker_paused", &[], 0.0).await;
