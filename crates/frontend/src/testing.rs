@@ -12,15 +12,17 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tito_engine::{BoxEngine, Engine};
-use tito_runtime::{OnError, ReloadTrigger, Shutdown, ShutdownConfig, Tasks, Trigger, registry, reload};
-use tito_test_support::http::check_envelope;
+use tito_runtime::{
+    OnError, ReloadTrigger, Shutdown, ShutdownConfig, Stage, Tasks, Trigger, registry, reload,
+};
+use tito_test_support::http::{Raw, Reply, check_envelope};
 use tito_test_support::wait::{wait_until, within};
 use tito_types::{Catalog, CatalogModel};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tower::ServiceExt;
 
-use crate::{Exit, FormatRoute, Frontend, FrontendConfig, Parts, Route};
+use crate::{Exit, FormatRoute, Frontend, FrontendConfig, KeyConfig, Parts, Route, Secret};
 
 pub(crate) mod engines;
 pub(crate) mod frames;
@@ -55,6 +57,17 @@ pub(crate) async fn setup_with(
     configure: impl FnOnce(&mut FrontendConfig),
 ) -> Result<Setup, crate::Error> {
     setup_at(engine, &FORMATS, configure).await
+}
+
+/// A frontend that serves, with this changed of its configuration.
+pub(crate) async fn run_with(engine: impl Engine, configure: impl FnOnce(&mut FrontendConfig)) -> Running {
+    setup_with(engine, configure).await.expect("the configuration is good").run()
+}
+
+/// A frontend that serves, over an engine that the test speaks for.
+pub(crate) async fn run_held() -> (Running, mpsc::UnboundedReceiver<engines::Accepted>) {
+    let (engine, requests) = engines::held();
+    (setup(engine).await.run(), requests)
 }
 
 /// The same with the toy format at these paths.
@@ -119,6 +132,11 @@ impl Setup {
         answered.expect("the router has no errors of its own")
     }
 
+    /// The status and code of a refusal.
+    pub(crate) async fn refusal(&self, request: Request<Body>) -> (u16, String) {
+        refusal_of(self.ask(request).await).await
+    }
+
     /// Runs it on its socket.
     pub(crate) fn run(self) -> Running {
         let Self { frontend, registry, trigger, shutdown, tasks, .. } = self;
@@ -139,6 +157,24 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// A new client that has sent this.
+    pub(crate) async fn client(&self, text: impl AsRef<[u8]>) -> Raw {
+        let mut client = Raw::connect(self.addr).await;
+        client.send(text).await;
+        client
+    }
+
+    /// What a new client is answered that sends this.
+    pub(crate) async fn reply(&self, text: impl AsRef<[u8]>) -> Reply {
+        self.client(text).await.reply().await
+    }
+
+    /// Moves one stage of the shutdown and waits until the frontend sees it.
+    pub(crate) async fn next_stage(&self, stage: Stage) {
+        self.trigger.fire("test");
+        within("the stage is reached", self.shutdown.reached(stage)).await;
+    }
+
     /// Waits until a line of the metrics says so.
     pub(crate) async fn wait_for_metric(&self, line: &str) {
         wait_until(line, || metrics_text(&self.registry).lines().any(|found| found == line)).await;
@@ -151,6 +187,12 @@ impl Running {
         assert!(metrics_text(&self.registry).contains("tito_frontend_connections_open 0\n"));
         exit
     }
+}
+
+/// These keys, without a file.
+pub(crate) fn keys(keys: &[&str]) -> KeyConfig {
+    let keys = keys.iter().map(|key| Secret::new((*key).to_owned())).collect();
+    KeyConfig { keys, ..KeyConfig::default() }
 }
 
 pub(crate) fn metrics_text(registry: &Registry) -> String {
@@ -167,6 +209,12 @@ pub(crate) fn get(path: &str) -> Request<Body> {
     Request::get(path).body(Body::empty()).unwrap()
 }
 
+/// The same request with one more header, or another value of it.
+pub(crate) fn with(mut request: Request<Body>, name: &'static str, value: &str) -> Request<Body> {
+    request.headers_mut().insert(name, value.parse().unwrap());
+    request
+}
+
 pub(crate) async fn bytes_of(response: Response<Body>) -> Vec<u8> {
     response.into_body().collect().await.unwrap().to_bytes().to_vec()
 }
@@ -175,11 +223,26 @@ pub(crate) async fn json_of(response: Response<Body>) -> Value {
     serde_json::from_slice(&bytes_of(response).await).expect("a JSON body")
 }
 
-/// The code of an error answer, after checking that it is in the envelope.
-pub(crate) async fn code_of(response: Response<Body>) -> String {
+/// Waits until the engine's stream is dropped that holds the other end.
+pub(crate) async fn is_dropped(guard: oneshot::Receiver<()>) {
+    within("the engine's stream is dropped", guard).await.expect_err("nothing is sent");
+}
+
+/// The status and code of an error answer, after checking that it is in the envelope.
+pub(crate) async fn refusal_of(response: Response<Body>) -> (u16, String) {
+    let status = response.status().as_u16();
     assert_eq!(response.headers()["content-type"], "application/json");
     assert!(response.headers().contains_key("x-request-id"));
     let body = json_of(response).await;
     let error = check_envelope("a failure", &body);
-    error["code"].as_str().unwrap().to_owned()
+    (status, error["code"].as_str().unwrap().to_owned())
+}
+
+/// Checks that the metrics have these lines.
+#[track_caller]
+pub(crate) fn check_metrics(registry: &Registry, lines: &[&str]) {
+    let text = metrics_text(registry);
+    for line in lines {
+        assert!(text.lines().any(|found| found == *line), "no {line} in {text}");
+    }
 }

@@ -1,5 +1,4 @@
 use std::collections::BTreeSet;
-use std::net::{Ipv4Addr, SocketAddr};
 
 use axum::Router;
 use axum::body::Body;
@@ -9,8 +8,8 @@ use tower::ServiceExt;
 
 use super::DOCUMENT;
 use crate::testing::engines::quick;
-use crate::testing::{get, json_of, post, setup, setup_with};
-use crate::{ControlConfig, KeyConfig, Route, Secret};
+use crate::testing::{get, json_of, keys, post, setup, setup_with};
+use crate::{ControlConfig, Route};
 
 const KEY: &str = "operator";
 
@@ -41,12 +40,8 @@ async fn methods_at(router: &Router, path: &str) -> Vec<String> {
 
 /// What both sockets serve, `POST /path` each.
 async fn served() -> BTreeSet<String> {
-    let built = setup_with(quick(), |config| {
-        let keys = KeyConfig { keys: vec![Secret::new(KEY.to_owned())], ..KeyConfig::default() };
-        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        config.control = Some(ControlConfig { listen, keys });
-    });
-    let setup = built.await.unwrap();
+    let control = ControlConfig { listen: "127.0.0.1:0".parse().unwrap(), keys: keys(&[KEY]) };
+    let setup = setup_with(quick(), |config| config.control = Some(control)).await.unwrap();
     let mut served = BTreeSet::new();
     for router in [setup.router(), setup.frontend.control_router().unwrap()] {
         for path in paths_of(&router) {
@@ -61,14 +56,11 @@ async fn served() -> BTreeSet<String> {
 #[tokio::test]
 async fn every_route_is_described_and_nothing_else() {
     let document = document();
-    let described: BTreeSet<String> = document["paths"]
-        .as_object()
-        .unwrap()
-        .iter()
-        .flat_map(|(path, item)| {
-            item.as_object().unwrap().keys().map(move |method| format!("{} {path}", method.to_uppercase()))
-        })
-        .collect();
+    let mut described = BTreeSet::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        let methods = item.as_object().unwrap().keys();
+        described.extend(methods.map(|method| format!("{} {path}", method.to_uppercase())));
+    }
     assert_eq!(described, served().await);
 }
 
@@ -169,12 +161,8 @@ fn hold(document: &Value, schema: &Value, reply: &Value, path: &str) {
         Value::Object(members) => {
             for (name, member) in members {
                 let described = schema["properties"].get(name).or_else(|| schema.get("additionalProperties"));
-                hold(
-                    document,
-                    described.unwrap_or_else(|| panic!("{path}.{name} is not described")),
-                    member,
-                    name,
-                );
+                let described = described.unwrap_or_else(|| panic!("{path}.{name} is not described"));
+                hold(document, described, member, name);
             }
             for name in schema["required"].as_array().into_iter().flatten() {
                 assert!(members.contains_key(name.as_str().unwrap()), "{path}.{name} is required");

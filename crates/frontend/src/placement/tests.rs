@@ -29,14 +29,10 @@ fn a_place_is_spelled_in_one_line() {
     let a = at("10.0.0.5:50051", Some(3));
     check(&[Some(a.clone())], Some("worker=10.0.0.5:50051; rank=3; overlap=64; predicted=96; rule=policy"));
     check(&[Some(at("b", None))], Some("worker=b; overlap=64; predicted=96; rule=policy"));
-    check(
-        &[None, Some(at("b", Some(0)))],
-        Some("waiting, worker=b; rank=0; overlap=64; predicted=96; rule=policy"),
-    );
-    check(
-        &[Some(at("a b;c,d\u{e9}\n", None))],
-        Some("worker=a?b?c?d??; overlap=64; predicted=96; rule=policy"),
-    );
+    let second = Some("waiting, worker=b; rank=0; overlap=64; predicted=96; rule=policy");
+    check(&[None, Some(at("b", Some(0)))], second);
+    let odd = Some("worker=a?b?c?d??; overlap=64; predicted=96; rule=policy");
+    check(&[Some(at("a b;c,d\u{e9}\n", None))], odd);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use futures_util::{Stream, StreamExt, stream};
 use tito_engine::fake::{Fake, Script, last, tokens};
 use tito_engine::{Engine, TokenStream};
-use tito_types::{Delta, EngineError, GenerateRequest, Placement, WorkerId};
+use tito_types::{Delta, EngineError, Extras, GenerateRequest, Placement, RawJson, WorkerId};
 use tokio::sync::{mpsc, oneshot};
 
 /// Answers every request with `items`.
@@ -98,6 +98,14 @@ impl Engine for Once {
         let source = self.0.lock().unwrap().take().expect("asked once");
         Ok(TokenStream::new(1, source))
     }
+}
+
+/// Ends at once, with one token and this opaque value.
+pub(crate) fn opaque(json: String) -> Once {
+    let mut end = last(0, &[8], 1);
+    let extras = Extras { routed_experts: Some(RawJson::new(json)), ..Extras::default() };
+    end.finish.as_mut().unwrap().extras = extras;
+    Once::new(stream::iter([Ok(end)]))
 }
 
 /// An endless answer, always ready, that counts what was taken and tells when it is dropped.

@@ -1,38 +1,31 @@
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
+use std::fs;
+use std::sync::Arc;
 
 use http_body_util::BodyExt;
+use tempfile::NamedTempFile;
 use tito_engine::fake::tokens;
 use tito_types::{EngineError, WorkerId};
-use tracing::subscriber::set_default;
+use tracing::subscriber::{DefaultGuard, set_default};
 
 use crate::testing::engines::{Placed, held, quick, scripted};
-use crate::testing::{bytes_of, get, post, setup, setup_with};
-use crate::{KeyConfig, Secret};
+use crate::testing::{bytes_of, get, keys, post, setup, setup_with, with};
 
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+/// What this thread logs as long as it lives; a test's runtime has no other.
+struct Lines {
+    file: NamedTempFile,
+    _capturing: DefaultGuard,
 }
 
 impl Lines {
-    /// Captures what this thread logs; a test's runtime has no other.
-    fn capture(&self) -> tracing::subscriber::DefaultGuard {
-        let lines = self.clone();
+    fn capture() -> Self {
+        let file = NamedTempFile::new().unwrap();
         let subscriber = tracing_subscriber::fmt().with_ansi(false).without_time();
-        set_default(subscriber.with_writer(move || lines.clone()).finish())
+        let subscriber = subscriber.with_writer(Arc::new(file.reopen().unwrap()));
+        Self { file, _capturing: set_default(subscriber.finish()) }
     }
 
     fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        fs::read_to_string(self.file.path()).unwrap()
     }
 }
 
@@ -40,24 +33,14 @@ const SECRET_PROMPT: &str = r#"{"request_id":"r-1","prompts":[[31337]]}"#;
 
 #[tokio::test]
 async fn a_request_leaves_one_line_with_what_it_was_and_cost() {
-    let lines = Lines::default();
-    let _capturing = lines.capture();
+    let lines = Lines::capture();
     let setup = setup(quick()).await;
     bytes_of(setup.ask(post("/v1/completions", SECRET_PROMPT)).await).await;
     let text = lines.text();
     assert_eq!(text.lines().count(), 1, "{text}");
-    for part in [
-        " INFO access: request ",
-        r#"request="r-1""#,
-        r#"route="completions""#,
-        r#"model="toy""#,
-        "status=200",
-        "prompt_tokens=3",
-        "cached_tokens=0",
-        "output_tokens=2",
-        "duration_ms=",
-        "ttft_ms=",
-    ] {
+    let parts = r#"INFO access: request request="r-1" route="completions" model="toy" status=200 prompt_tokens=3
+        cached_tokens=0 output_tokens=2 duration_ms= ttft_ms="#;
+    for part in parts.split_whitespace() {
         assert!(text.contains(part), "no {part} in {text}");
     }
     for part in ["code=", "31337", "worker=", "rank="] {
@@ -72,13 +55,10 @@ async fn the_line_names_the_worker_and_rank_of_a_single_prompt() {
         (r#"{"prompts":[[7]],"stream":true}"#, true, false),
         (r#"{"prompts":[[7],[8]]}"#, false, true),
     ] {
-        let lines = Lines::default();
-        let _capturing = lines.capture();
+        let lines = Lines::capture();
         let setup = setup(Placed(quick())).await;
-        let mut request = post("/v1/completions", body);
-        if rank {
-            request.headers_mut().insert("x-data-parallel-rank", "2".parse().unwrap());
-        }
+        let request = post("/v1/completions", body);
+        let request = if rank { with(request, "x-data-parallel-rank", "2") } else { request };
         bytes_of(setup.ask(request).await).await;
         let text = lines.text();
         let found = (text.contains(r#" worker="w7" "#), text.contains(" rank=2 "));
@@ -88,8 +68,7 @@ async fn the_line_names_the_worker_and_rank_of_a_single_prompt() {
 
 #[tokio::test]
 async fn an_engines_failure_is_logged_once_with_its_inner_words() {
-    let lines = Lines::default();
-    let _capturing = lines.capture();
+    let lines = Lines::capture();
     let failure = EngineError::Engine(WorkerId::new("w7"), "CUDA error".to_owned());
     let setup = setup(scripted(vec![Ok(tokens(0, &[1])), Err(failure)])).await;
     bytes_of(setup.ask(post("/inference/v1/generate", r#"{"stream":true,"request_id":"r-2"}"#)).await).await;
@@ -115,8 +94,7 @@ async fn words_that_the_client_is_not_given_are_logged_and_no_others() {
         (EngineError::NotFound(words()), false),
         (EngineError::TooLarge(words()), false),
     ] {
-        let lines = Lines::default();
-        let _capturing = lines.capture();
+        let lines = Lines::capture();
         let shown = format!("{failure:?}");
         let setup = setup(scripted(vec![Err(failure)])).await;
         let reply = bytes_of(setup.ask(post("/inference/v1/generate", "{}")).await).await;
@@ -127,8 +105,7 @@ async fn words_that_the_client_is_not_given_are_logged_and_no_others() {
 
 #[tokio::test]
 async fn a_client_that_left_is_a_line_too() {
-    let lines = Lines::default();
-    let _capturing = lines.capture();
+    let lines = Lines::capture();
     let (engine, mut requests) = held();
     let setup = setup(engine).await;
     let mut response = setup.ask(post("/inference/v1/generate", r#"{"stream":true}"#)).await;
@@ -143,14 +120,10 @@ async fn a_client_that_left_is_a_line_too() {
 
 #[tokio::test]
 async fn probes_and_keys_leave_no_trace() {
-    let lines = Lines::default();
-    let _capturing = lines.capture();
-    let keys = KeyConfig { keys: vec![Secret::new("hidden-key".to_owned())], ..KeyConfig::default() };
-    let setup = setup_with(quick(), |config| config.keys = keys).await.unwrap();
+    let lines = Lines::capture();
+    let setup = setup_with(quick(), |config| config.keys = keys(&["hidden-key"])).await.unwrap();
     for path in ["/live", "/ready", "/v1/models", "/nowhere"] {
-        let mut request = get(path);
-        request.headers_mut().insert("x-api-key", "another-key".parse().unwrap());
-        setup.ask(request).await;
+        setup.ask(with(get(path), "x-api-key", "another-key")).await;
     }
     assert_eq!(lines.text(), "");
 }

@@ -4,14 +4,14 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
-use tito_test_support::http::{Raw, post_text};
+use tito_test_support::http::post_text;
 use tito_test_support::wait::{WAIT_LIMIT, wait_until};
 use tokio::time::{Instant, sleep};
 use tower::ServiceExt;
 
 use crate::config::{BIND_WAIT_TIMEOUT, BODY_TIMEOUT, LARGE_BINDS_MAX};
 use crate::testing::engines::quick;
-use crate::testing::{code_of, metrics_text, post, setup, setup_with};
+use crate::testing::{check_metrics, post, refusal_of, setup, setup_with};
 
 const GENERATE: &str = "/inference/v1/generate";
 const LIMIT: usize = 1 << 20;
@@ -32,19 +32,15 @@ async fn all_bodies_together_have_a_bound_and_give_back_what_they_held() {
     let running = setup.run();
     let whole = post_text(GENERATE, &("{}".to_owned() + &" ".repeat(LIMIT - 2)));
     let (most, end) = whole.split_at(whole.len() - 1);
-    let mut first = Raw::connect(running.addr).await;
-    first.send(most).await;
+    let mut first = running.client(most).await;
     wait_until("the first body is held", || bodies.free_bytes() == 1).await;
-    let mut second = Raw::connect(running.addr).await;
-    second.send(post_text(GENERATE, "{}")).await;
-    let reply = second.reply().await;
+    let reply = running.reply(post_text(GENERATE, "{}")).await;
     assert_eq!((reply.status, reply.header("retry-after")), (429, Some("1")));
     assert!(reply.text().contains("\"overloaded\""), "{}", reply.text());
     first.send(end).await;
     assert_eq!(first.reply().await.status, 200);
     assert_eq!(bodies.free_bytes(), LIMIT, "given back once it was understood");
-    let mut third = Raw::connect(running.addr).await;
-    third.send(most).await;
+    let third = running.client(most).await;
     wait_until("the third body is held", || bodies.free_bytes() == 1).await;
     drop(third);
     wait_until("a client that left holds nothing", || bodies.free_bytes() == LIMIT).await;
@@ -60,8 +56,7 @@ async fn a_body_that_trickles_is_given_up_in_the_end() {
     let request = post(GENERATE, Body::from_stream(Box::pin(bytes)));
     let started = Instant::now();
     let response = setup.router().oneshot(request).await.unwrap();
-    assert_eq!(response.status(), 408);
-    assert_eq!(code_of(response).await, "body_timeout");
+    assert_eq!(refusal_of(response).await, (408, "body_timeout".to_owned()));
     let took = started.elapsed();
     assert!(took >= BODY_TIMEOUT && took < BODY_TIMEOUT + Duration::from_secs(2), "{took:?}");
 }
@@ -73,9 +68,8 @@ async fn a_large_body_does_not_wait_for_ever_for_its_turn() {
     let all = turns.acquire_many(u32::try_from(LARGE_BINDS_MAX).unwrap()).await.unwrap();
     let started = Instant::now();
     let response = setup.router().oneshot(post(GENERATE, large("{}"))).await.unwrap();
-    assert_eq!(response.status(), 429);
     assert_eq!(response.headers()["retry-after"], "1");
-    assert_eq!(code_of(response).await, "overloaded");
+    assert_eq!(refusal_of(response).await, (429, "overloaded".to_owned()));
     assert!(started.elapsed() >= BIND_WAIT_TIMEOUT);
     drop(all);
     let response = setup.router().oneshot(post(GENERATE, large("{}"))).await.unwrap();
@@ -99,7 +93,6 @@ fn a_large_body_whose_client_has_left_is_not_parsed() {
         release.send(()).unwrap();
         occupied.await.unwrap().unwrap();
         wait_until("the body is let go", || setup.frontend.app.bodies.free_bytes() == free_bytes).await;
-        let text = metrics_text(&setup.registry);
-        assert!(text.contains("tito_runtime_task_panics_total 0\n"), "{text}");
+        check_metrics(&setup.registry, &["tito_runtime_task_panics_total 0"]);
     });
 }

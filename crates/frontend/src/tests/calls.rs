@@ -1,134 +1,108 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use http::{HeaderMap, Method, Request, StatusCode};
-use http_body_util::BodyExt;
+use futures_util::StreamExt;
+use http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 use tito_engine::fake::{Fake, Script, last, tokens};
 use tito_test_support::http::check_envelope;
-use tito_types::{Catalog, EngineError, Extras, RawJson};
+use tito_types::{Catalog, EngineError};
 
 use crate::Route;
-use crate::testing::engines::{quick, refusing, scripted};
+use crate::testing::engines::{opaque, quick, refusing};
 use crate::testing::{
-    bytes_of, code_of, get, json_of, metrics_text, one_model, post, setup, setup_at, setup_with,
+    bytes_of, check_metrics, get, json_of, one_model, post, setup, setup_at, setup_with, with,
 };
 
 const GENERATE: &str = "/inference/v1/generate";
 
 #[tokio::test]
 async fn a_whole_reply_has_its_length_and_the_requests_id() {
-    let setup = setup(quick()).await;
-    let mut request = post(GENERATE, r#"{"request_id":"from-body"}"#);
-    request.headers_mut().insert("x-request-id", "from-header".parse().unwrap());
-    let response = setup.ask(request).await;
+    let request = with(post(GENERATE, r#"{"request_id":"from-body"}"#), "x-request-id", "from-header");
+    let response = setup(quick()).await.ask(request).await;
     assert_eq!(response.status(), StatusCode::OK);
-    let headers = response.headers().clone();
-    assert_eq!(headers["content-type"], "application/json");
-    assert_eq!(headers["x-request-id"], "from-header");
-    let length = response.body().size_hint_exact();
+    assert_eq!(response.headers()["content-type"], "application/json");
+    assert_eq!(response.headers()["x-request-id"], "from-header");
+    let length = http_body::Body::size_hint(response.body()).exact();
     let body = bytes_of(response).await;
     assert_eq!(length, Some(body.len() as u64));
     assert_eq!(str::from_utf8(&body).unwrap(), r#"{"request_id":"from-header","tokens":[7,8]}"#);
 }
 
-trait ExactSize {
-    fn size_hint_exact(&self) -> Option<u64>;
-}
-
-impl ExactSize for Body {
-    fn size_hint_exact(&self) -> Option<u64> {
-        http_body::Body::size_hint(self).exact()
-    }
-}
-
 #[tokio::test]
 async fn the_id_comes_from_header_then_body_then_us() {
+    let setup = setup(quick()).await;
     let long = "x".repeat(129);
     for (header, body, expected) in [
-        (Some("h-1"), Some("b-1"), Some("h-1")),
-        (None, Some("b-1"), Some("b-1")),
-        (Some("two words"), Some("b-1"), Some("b-1")),
-        (Some(""), Some("b-1"), Some("b-1")),
-        (Some(long.as_str()), None, None),
-        (None, None, None),
+        (Some("h-1"), json!({ "request_id": "b-1" }), Some("h-1")),
+        (None, json!({ "request_id": "b-1" }), Some("b-1")),
+        (Some("two words"), json!({ "request_id": "b-1" }), Some("b-1")),
+        (Some(""), json!({ "request_id": "b-1" }), Some("b-1")),
+        (Some(long.as_str()), json!({}), None),
+        (None, json!({}), None),
     ] {
-        let setup = setup(quick()).await;
-        let mut request =
-            post(GENERATE, body.map_or(json!({}), |id| json!({ "request_id": id })).to_string());
+        let mut request = post(GENERATE, body.to_string());
         if let Some(id) = header {
-            request.headers_mut().insert("x-request-id", id.parse().unwrap());
+            request = with(request, "x-request-id", id);
         }
         let response = setup.ask(request).await;
         let used = response.headers()["x-request-id"].to_str().unwrap().to_owned();
-        match expected {
-            Some(expected) => assert_eq!(used, expected),
-            None => assert_eq!(used.len(), 32, "{used}"),
-        }
+        assert!(expected.map_or(used.len() == 32, |expected| used == expected), "{used} for {header:?}");
         assert_eq!(json_of(response).await["request_id"], used);
     }
 }
 
 #[tokio::test]
 async fn every_failure_is_in_the_envelope_with_an_id() {
-    let with = |request: &Request<Body>, name: &'static str, value: &str| {
-        let (method, uri) = (request.method().clone(), request.uri().clone());
-        let mut headers = request.headers().clone();
-        headers.insert(name, value.parse().unwrap());
-        let mut with = Request::builder().method(method).uri(uri).body(Body::from("{}")).unwrap();
-        *with.headers_mut() = headers;
-        with
-    };
-    let plain = post(GENERATE, "{}");
-    let method =
-        |method: Method, path: &str| Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+    let setup = setup(quick()).await;
+    let plain = |name: &'static str, value: &str| with(post(GENERATE, "{}"), name, value);
     for (request, status, code) in [
         (post(GENERATE, r#"{"token_ids":[1"#), 400, "bad_json"),
         (post(GENERATE, ""), 400, "bad_json"),
         (post(GENERATE, r#"{"prompts":[]}"#), 400, "invalid_value"),
-        (with(&plain, "content-type", "text/plain"), 415, "unsupported_media_type"),
-        (with(&plain, "content-encoding", "gzip"), 415, "unsupported_encoding"),
-        (with(&plain, "x-data-parallel-rank", "minus one"), 400, "invalid_header"),
-        (with(&plain, "x-session-id", "two words"), 400, "invalid_header"),
-        (with(&plain, "expect", "a-miracle"), 417, "expectation_failed"),
+        (plain("content-type", "text/plain"), 415, "unsupported_media_type"),
+        (plain("content-encoding", "gzip"), 415, "unsupported_encoding"),
+        (plain("x-data-parallel-rank", "minus one"), 400, "invalid_header"),
+        (plain("x-session-id", "two words"), 400, "invalid_header"),
+        (plain("expect", "a-miracle"), 417, "expectation_failed"),
         (post("/v1/chat/completions", "{}"), 404, "route_not_found"),
         (get("/"), 404, "route_not_found"),
         (get("/v1/models/"), 404, "route_not_found"),
         (get("/v1/models/other"), 404, "model_not_found"),
         (get("/v1/models/%ff"), 404, "model_not_found"),
-        (get(GENERATE), 405, "method_not_allowed"),
-        (method(Method::PUT, "/v1/completions"), 405, "method_not_allowed"),
-        (method(Method::DELETE, "/ready"), 405, "method_not_allowed"),
+        (bare(Method::PUT, "/v1/completions"), 405, "method_not_allowed"),
+        (bare(Method::DELETE, "/ready"), 405, "method_not_allowed"),
         (post("/live", "{}"), 405, "method_not_allowed"),
     ] {
         let shown = format!("{} {}", request.method(), request.uri());
-        let response = setup(quick()).await.ask(request).await;
-        assert_eq!(response.status(), status, "{shown}");
-        assert_eq!(code_of(response).await, code, "{shown}");
+        assert_eq!(setup.refusal(request).await, (status, code.to_owned()), "{shown}");
     }
+}
+
+/// A request with nothing but a method and a path.
+fn bare(method: Method, path: &str) -> Request<Body> {
+    Request::builder().method(method).uri(path).body(Body::empty()).unwrap()
 }
 
 #[tokio::test]
 async fn an_engines_failure_has_a_status_and_no_inner_words() {
-    for (error, status, code, retry) in [
-        (EngineError::Overloaded("queue of 9 on w7".to_owned()), 429, "overloaded", Some("1")),
-        (EngineError::NoWorker("w7 is gone".to_owned()), 503, "no_worker", Some("5")),
-        (EngineError::Truncated, 502, "worker_lost", None),
+    for (error, status, retry, part) in [
+        (EngineError::Overloaded("queue of 9 on w7".to_owned()), 429, Some("1"), "\"overloaded\""),
+        (EngineError::NoWorker("w7 is gone".to_owned()), 503, Some("5"), "\"no_worker\""),
+        (EngineError::Truncated, 502, None, "\"worker_lost\""),
+        (EngineError::Refused("token id 99 is none".to_owned()), 400, None, "\"token id 99 is none\""),
     ] {
         let response = setup(refusing(error)).await.ask(post(GENERATE, "{}")).await;
-        assert_eq!(response.status(), status);
-        assert_eq!(response.headers().get("retry-after").map(|value| value.to_str().unwrap()), retry);
-        let body = json_of(response).await;
-        assert_eq!(body["error"]["code"], code);
-        assert!(!body.to_string().contains("w7"), "{body}");
+        let found = response.headers().get("retry-after").map(|value| value.to_str().unwrap());
+        assert_eq!((response.status().as_u16(), found), (status, retry), "{part}");
+        let body = json_of(response).await.to_string();
+        assert!(body.contains(part) && !body.contains("w7"), "{body}");
     }
-    let refused = EngineError::Refused("token id 99 is out of vocabulary".to_owned());
-    let response = setup(refusing(refused)).await.ask(post(GENERATE, "{}")).await;
-    assert_eq!(json_of(response).await["error"]["message"], "token id 99 is out of vocabulary");
 }
 
 #[tokio::test]
 async fn methods_that_a_route_lacks_are_told_those_it_has() {
+    let setup = setup(quick()).await;
     for (method, path, status, allow) in [
         (Method::GET, GENERATE, 405, Some("POST")),
         (Method::OPTIONS, GENERATE, 204, Some("POST")),
@@ -138,14 +112,9 @@ async fn methods_that_a_route_lacks_are_told_those_it_has() {
         (Method::HEAD, "/live", 200, None),
         (Method::HEAD, GENERATE, 405, Some("POST")),
     ] {
-        let request = Request::builder().method(&method).uri(path).body(Body::empty()).unwrap();
-        let response = setup(quick()).await.ask(request).await;
-        assert_eq!(response.status(), status, "{method} {path}");
-        assert_eq!(
-            response.headers().get("allow").map(|value| value.to_str().unwrap()),
-            allow,
-            "{method} {path}"
-        );
+        let response = setup.ask(bare(method.clone(), path)).await;
+        let allowed = response.headers().get("allow").map(|value| value.to_str().unwrap());
+        assert_eq!((response.status().as_u16(), allowed), (status, allow), "{method} {path}");
         if method == Method::HEAD {
             assert!(bytes_of(response).await.is_empty(), "{path}");
         }
@@ -157,20 +126,17 @@ async fn session_and_rank_reach_the_engine_and_ignored_fields_the_client() {
     let engine = quick();
     let setup = setup(engine.clone()).await;
     let many: Vec<String> = (0..1000).map(|index| format!("field_{index}")).collect();
-    for (ignored, header) in [
-        (json!([]), None),
-        (json!(["a.b", "c[0]"]), Some("a.b, c[0]".to_owned())),
-        (json!(["ü\r\nx"]), Some("???x".to_owned())),
-    ] {
-        let mut request = post("/v1/completions", json!({ "ignored": ignored }).to_string());
-        request.headers_mut().insert("X-Session-ID", "rollout-7".parse().unwrap());
-        request.headers_mut().insert("X-data-parallel-rank", "3".parse().unwrap());
+    let ask = async |ignored: Value, session: &[(&'static str, &str)]| {
+        let plain = post("/v1/completions", json!({ "ignored": ignored }).to_string());
+        let request = session.iter().fold(plain, |request, (name, value)| with(request, name, value));
         let response = setup.ask(request).await;
-        let found = response.headers().get("x-tito-ignored").map(|value| value.to_str().unwrap().to_owned());
-        assert_eq!(found, header);
-    }
-    let response = setup.ask(post(GENERATE, json!({ "ignored": many }).to_string())).await;
-    let header = response.headers()["x-tito-ignored"].to_str().unwrap();
+        response.headers().get("x-tito-ignored").map(|value| value.to_str().unwrap().to_owned())
+    };
+    let session = [("x-session-id", "rollout-7"), ("x-data-parallel-rank", "3")];
+    assert_eq!(ask(json!([]), &session).await, None);
+    assert_eq!(ask(json!(["a.b", "c[0]"]), &[]).await.as_deref(), Some("a.b, c[0]"));
+    assert_eq!(ask(json!(["ü\r\nx"]), &[]).await.as_deref(), Some("???x"));
+    let header = ask(json!(many), &[]).await.unwrap();
     assert!(header.len() <= 4096 && header.ends_with("..."), "{header}");
     let seen = engine.seen();
     assert_eq!((seen[0].session.as_deref(), seen[0].rank), (Some("rollout-7"), Some(3)));
@@ -202,11 +168,10 @@ async fn a_large_body_is_understood_like_a_small_one() {
     let setup = setup(engine.clone()).await;
     let body = json!({ "prompts": [prompt] }).to_string();
     assert!(body.len() > crate::config::INLINE_BIND_BYTES_MAX);
-    let response = setup.ask(post(GENERATE, body.clone())).await;
-    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(setup.ask(post(GENERATE, body.clone())).await.status(), StatusCode::OK);
     assert_eq!(engine.seen()[0].prompt.len(), 300_000);
-    let broken = setup.ask(post(GENERATE, body[..body.len() - 1].to_owned())).await;
-    assert_eq!(code_of(broken).await, "bad_json");
+    let broken = post(GENERATE, body[..body.len() - 1].to_owned());
+    assert_eq!(setup.refusal(broken).await, (400, "bad_json".to_owned()));
 }
 
 #[tokio::test]
@@ -214,15 +179,11 @@ async fn a_bug_is_a_500_that_is_counted_and_the_next_request_is_served() {
     let setup = setup(quick()).await;
     for padding in [0, crate::config::INLINE_BIND_BYTES_MAX] {
         let body = format!(r#"{{"panic":true,"padding":"{}"}}"#, "x".repeat(padding));
-        let response = setup.ask(post(GENERATE, body)).await;
-        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
-        assert_eq!(code_of(response).await, "internal");
+        assert_eq!(setup.refusal(post(GENERATE, body)).await, (500, "internal".to_owned()));
     }
     assert_eq!(setup.ask(post(GENERATE, "{}")).await.status(), StatusCode::OK);
-    let text = metrics_text(&setup.registry);
-    assert!(text.contains("tito_runtime_task_panics_total 2\n"), "{text}");
-    let counted = r#"frontend_requests_total{route="generate",status="5xx",code="internal"} 2"#;
-    assert!(text.contains(counted), "{text}");
+    let counted = r#"tito_frontend_requests_total{route="generate",status="5xx",code="internal"} 2"#;
+    check_metrics(&setup.registry, &["tito_runtime_task_panics_total 2", counted]);
 }
 
 #[tokio::test]
@@ -230,21 +191,12 @@ async fn a_large_opaque_value_is_relayed_without_a_copy() {
     const BYTES: usize = 50 << 20;
     let blob = format!("\"{}\"", "A".repeat(BYTES - 2));
     let address = blob.as_ptr() as usize;
-    let mut end = last(0, &[8], 1);
-    let extras = Extras { routed_experts: Some(RawJson::new(blob)), ..Extras::default() };
-    end.finish.as_mut().unwrap().extras = extras;
-    let once = crate::testing::engines::Once::new(futures_util::stream::iter([Ok(end)]));
-    let mut response = setup(once).await.ask(post(GENERATE, "{}")).await;
-    let mut moved = false;
-    let mut total = 0;
-    while let Some(frame) = response.body_mut().frame().await {
-        let data = frame.unwrap().into_data().unwrap();
-        moved |= data.as_ptr() as usize == address && data.len() == BYTES;
-        total += data.len();
-    }
+    let response = setup(opaque(blob)).await.ask(post(GENERATE, "{}")).await;
+    assert_eq!(response.headers()["content-type"], "application/json");
+    let frames: Vec<_> = response.into_body().into_data_stream().map(Result::unwrap).collect().await;
+    let moved = frames.iter().any(|data| data.as_ptr() as usize == address && data.len() == BYTES);
     assert!(moved, "the value was copied");
-    assert_eq!(response.headers().get("content-type").unwrap(), "application/json");
-    assert!(total > BYTES);
+    assert!(frames.len() > 1, "and stands in a reply");
 }
 
 #[tokio::test]
@@ -254,17 +206,13 @@ async fn models_are_listed_while_they_are_routable() {
     let ids: Vec<&Value> = body["data"].as_array().unwrap().iter().map(|model| &model["id"]).collect();
     assert_eq!(ids, ["toy", "org/alias"]);
     for path in ["/v1/models/toy", "/v1/models/org/alias", "/v1/models/org%2Falias"] {
-        let response = setup.ask(get(path)).await;
-        assert_eq!(response.status(), StatusCode::OK, "{path}");
-        assert_eq!(json_of(response).await["max_model_len"], 64, "{path}");
+        assert_eq!(json_of(setup.ask(get(path)).await).await["max_model_len"], 64, "{path}");
     }
     let mut gone = one_model();
     gone.models[0].routable = false;
     setup.catalog.send_replace(Arc::new(gone));
     assert_eq!(json_of(setup.ask(get("/v1/models")).await).await["data"], json!([]));
-    let response = setup.ask(get("/v1/models/toy")).await;
-    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!(code_of(response).await, "model_unavailable");
+    assert_eq!(setup.refusal(get("/v1/models/toy")).await, (503, "model_unavailable".to_owned()));
 }
 
 #[tokio::test]
@@ -294,29 +242,29 @@ async fn readiness_follows_the_models_and_says_why() {
 
 #[tokio::test]
 async fn metrics_are_openmetrics_and_count_what_happened() {
-    let setup = setup(scripted(vec![Ok(tokens(0, &[7])), Ok(last(0, &[8], 2))])).await;
-    setup.ask(post(GENERATE, "{}")).await;
-    setup.ask(post(GENERATE, "{")).await;
-    setup.ask(get("/nowhere")).await;
-    let response = setup.ask(get("/metrics")).await;
-    let headers: HeaderMap = response.headers().clone();
-    assert_eq!(headers["content-type"], "application/openmetrics-text; version=1.0.0; charset=utf-8");
-    let text = String::from_utf8(bytes_of(response).await).unwrap();
-    assert!(text.ends_with("# EOF\n"));
-    for line in [
-        r#"tito_frontend_requests_total{route="generate",status="2xx",code="ok"} 1"#,
-        r#"tito_frontend_requests_total{route="generate",status="4xx",code="bad_json"} 1"#,
-        r#"tito_frontend_requests_total{route="unknown",status="4xx",code="route_not_found"} 1"#,
-        r#"tito_frontend_requests_in_flight{route="generate"} 0"#,
-        r#"tito_frontend_prompt_tokens_total{route="generate"} 3"#,
-        r#"tito_frontend_output_tokens_total{route="generate"} 2"#,
-        r#"tito_frontend_request_duration_seconds_count{route="generate"} 2"#,
-        r#"tito_frontend_time_to_first_token_seconds_count{route="generate"} 1"#,
-        r#"tito_frontend_inter_token_seconds_count{route="generate"} 1"#,
-        r#"tito_frontend_body_bytes_total{route="generate",direction="received"} 3"#,
-    ] {
-        assert!(text.lines().any(|found| found == line), "no {line} in {text}");
+    let setup = setup(quick()).await;
+    for request in [post(GENERATE, "{}"), post(GENERATE, "{"), get("/nowhere")] {
+        setup.ask(request).await;
     }
+    let response = setup.ask(get("/metrics")).await;
+    let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert_eq!(response.headers()["content-type"], content_type);
+    assert!(bytes_of(response).await.ends_with(b"# EOF\n"));
+    check_metrics(
+        &setup.registry,
+        &[
+            r#"tito_frontend_requests_total{route="generate",status="2xx",code="ok"} 1"#,
+            r#"tito_frontend_requests_total{route="generate",status="4xx",code="bad_json"} 1"#,
+            r#"tito_frontend_requests_total{route="unknown",status="4xx",code="route_not_found"} 1"#,
+            r#"tito_frontend_requests_in_flight{route="generate"} 0"#,
+            r#"tito_frontend_prompt_tokens_total{route="generate"} 3"#,
+            r#"tito_frontend_output_tokens_total{route="generate"} 2"#,
+            r#"tito_frontend_request_duration_seconds_count{route="generate"} 2"#,
+            r#"tito_frontend_time_to_first_token_seconds_count{route="generate"} 1"#,
+            r#"tito_frontend_inter_token_seconds_count{route="generate"} 1"#,
+            r#"tito_frontend_body_bytes_total{route="generate",direction="received"} 3"#,
+        ],
+    );
 }
 
 #[tokio::test]

@@ -7,32 +7,32 @@ use axum::body::Body;
 use http::Request;
 use serde_json::{Value, json};
 use tito_runtime::Stage;
-use tito_test_support::http::Raw;
+use tito_test_support::http::Call;
 
 use crate::config::{ORDER_BYTES_MAX, ORDERS_MAX};
 use crate::testing::engines::quick;
-use crate::testing::{Setup, code_of, get, json_of, metrics_text, post, setup, setup_with};
-use crate::{ControlConfig, Exit, KeyConfig, Secret};
+use crate::testing::{Setup, check_metrics, get, json_of, keys, post, refusal_of, setup, setup_with, with};
+use crate::{ControlConfig, Exit, KeyConfig};
 
 const RESET: &str = "/reset_prefix_cache";
-
-fn keys(key: &str) -> KeyConfig {
-    KeyConfig { keys: vec![Secret::new(key.to_owned())], ..KeyConfig::default() }
-}
 
 /// A frontend that takes orders, with a key for clients and another for orders.
 async fn controlled() -> Setup {
     let built = setup_with(quick(), |config| {
-        config.keys = keys("client");
+        config.keys = keys(&["client"]);
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        config.control = Some(ControlConfig { listen, keys: keys("operator") });
+        config.control = Some(ControlConfig { listen, keys: keys(&["operator"]) });
     });
     built.await.unwrap()
 }
 
-fn with_key(mut request: Request<Body>, key: &str) -> Request<Body> {
-    request.headers_mut().insert("x-api-key", key.parse().unwrap());
-    request
+fn with_key(request: Request<Body>, key: &str) -> Request<Body> {
+    with(request, "x-api-key", key)
+}
+
+/// An order to drop caches, by the operator.
+fn reset() -> Request<Body> {
+    with_key(post(RESET, ""), "operator")
 }
 
 #[tokio::test]
@@ -53,11 +53,8 @@ async fn each_socket_has_its_own_routes_and_its_own_keys() {
         assert_eq!(status(post(path, "{}"), "operator").await, 404, "{path}");
     }
     assert_eq!(status(get(RESET), "operator").await, 405);
-    let text = metrics_text(&setup.registry);
-    assert!(
-        text.contains(r#"frontend_requests_total{route="reset_prefix_cache",status="2xx",code="ok"} 2"#),
-        "{text}"
-    );
+    let counted = r#"tito_frontend_requests_total{route="reset_prefix_cache",status="2xx",code="ok"} 2"#;
+    check_metrics(&setup.registry, &[counted]);
 }
 
 #[tokio::test]
@@ -96,13 +93,9 @@ async fn an_order_to_drop_caches_says_what_came_of_each_worker() {
 #[tokio::test]
 async fn web_pages_give_no_orders() {
     let setup = controlled().await;
-    let mut order = with_key(post(RESET, ""), "operator");
-    order.headers_mut().insert("origin", "http://attacker.test".parse().unwrap());
-    let refused = setup.order(order).await;
-    assert_eq!(
-        (refused.status().as_u16(), json_of(refused).await["error"]["param"].clone()),
-        (400, json!("origin"))
-    );
+    let refused = setup.order(with(reset(), "origin", "http://attacker.test")).await;
+    assert_eq!(refused.status(), 400);
+    assert_eq!(json_of(refused).await["error"]["param"], "origin");
 }
 
 #[tokio::test]
@@ -110,10 +103,9 @@ async fn as_many_orders_are_carried_out_as_may_be() {
     let setup = controlled().await;
     let orders = Arc::clone(&setup.frontend.app.orders);
     let others = orders.try_acquire_many_owned(ORDERS_MAX as u32).unwrap();
-    let refused = setup.order(with_key(post(RESET, ""), "operator")).await;
-    assert_eq!((refused.status().as_u16(), code_of(refused).await.as_str()), (429, "overloaded"));
+    assert_eq!(refusal_of(setup.order(reset()).await).await, (429, "overloaded".to_owned()));
     drop(others);
-    assert_eq!(setup.order(with_key(post(RESET, ""), "operator")).await.status(), 200);
+    assert_eq!(setup.order(reset()).await.status(), 200);
 }
 
 #[tokio::test]
@@ -123,12 +115,10 @@ async fn both_sockets_serve_and_close_together() {
     let running = setup.run();
     assert_ne!(control, running.addr);
     for (address, key) in [(running.addr, "client"), (control, "operator")] {
-        let mut client = Raw::connect(address).await;
-        client.send(format!("GET /workers HTTP/1.1\r\nhost: t\r\nx-api-key: {key}\r\n\r\n")).await;
-        assert_eq!(client.reply().await.status, 200, "{key}");
+        let reply = Call::get(address, "/workers").header("x-api-key", key).send().await;
+        assert_eq!(reply.status, 200, "{key}");
     }
-    running.trigger.fire("test");
-    running.shutdown.reached(Stage::Unready).await;
+    running.next_stage(Stage::Unready).await;
     running.trigger.fire("test");
     assert_eq!(running.ended().await, Exit::Clean);
     assert!(tokio::net::TcpStream::connect(control).await.is_err());
@@ -138,12 +128,11 @@ async fn both_sockets_serve_and_close_together() {
 async fn a_server_that_drains_takes_no_new_orders() {
     let setup = controlled().await;
     for stage in [Stage::Unready, Stage::Draining] {
-        assert_eq!(setup.order(with_key(post(RESET, ""), "operator")).await.status(), 200);
+        assert_eq!(setup.order(reset()).await.status(), 200);
         setup.trigger.fire("test");
         setup.shutdown.reached(stage).await;
     }
-    let refused = setup.order(with_key(post(RESET, ""), "operator")).await;
-    assert_eq!((refused.status().as_u16(), code_of(refused).await.as_str()), (503, "draining"));
+    assert_eq!(refusal_of(setup.order(reset()).await).await, (503, "draining".to_owned()));
 }
 
 #[tokio::test]

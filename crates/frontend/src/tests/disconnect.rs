@@ -3,21 +3,16 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tito_engine::fake::{last, tokens};
-use tito_test_support::http::{Raw, get_text, post_text};
-use tito_test_support::wait::{wait_until, within};
-use tokio::sync::oneshot;
+use tito_test_support::http::{get_text, post_text};
+use tito_test_support::wait::wait_until;
 use tower::ServiceExt;
 
 use crate::Exit;
-use crate::testing::engines::{endless, held, queueing, quick};
-use crate::testing::{Running, metrics_text, post, setup, setup_with};
+use crate::testing::engines::{endless, queueing, quick, scripted};
+use crate::testing::{Running, is_dropped, metrics_text, post, run_held, run_with, setup};
 
 const GENERATE: &str = "/inference/v1/generate";
 const STREAM: &str = r#"{"stream":true}"#;
-
-async fn is_dropped(guard: oneshot::Receiver<()>) {
-    within("the engine's stream is dropped", guard).await.expect_err("nothing is sent");
-}
 
 async fn check_gone(running: &Running, delivery: &str) {
     let gone = r#"tito_frontend_requests_total{route="generate",status="4xx",code="client_gone"} 1"#;
@@ -29,10 +24,8 @@ async fn check_gone(running: &Running, delivery: &str) {
 
 /// Sends `text`, waits until the engine has accepted a request, and leaves.
 async fn leaves_while_running(text: String, delivery: &str, said: Option<u32>) {
-    let (engine, mut requests) = held();
-    let running = setup(engine).await.run();
-    let mut client = Raw::connect(running.addr).await;
-    client.send(text).await;
+    let (running, mut requests) = run_held().await;
+    let mut client = running.client(text).await;
     let accepted = requests.recv().await.unwrap();
     if let Some(token) = said {
         accepted.deltas.send(Ok(tokens(0, &[token]))).unwrap();
@@ -66,10 +59,8 @@ async fn a_client_that_sends_far_ahead_of_its_reply_and_leaves_is_missed_at_once
     // Within what is read ahead, and beyond it.
     for bytes in [20 << 10, 64 << 10] {
         for (body, delivery) in [("{}", "unary"), (STREAM, "stream")] {
-            let (engine, mut requests) = held();
-            let running = setup(engine).await.run();
-            let mut client = Raw::connect(running.addr).await;
-            client.send(post_text(GENERATE, body)).await;
+            let (running, mut requests) = run_held().await;
+            let mut client = running.client(post_text(GENERATE, body)).await;
             let accepted = requests.recv().await.unwrap();
             client.try_send(get_text("/live").repeat(bytes / get_text("/live").len())).await;
             drop(client);
@@ -81,10 +72,8 @@ async fn a_client_that_sends_far_ahead_of_its_reply_and_leaves_is_missed_at_once
 
 #[tokio::test]
 async fn a_client_that_sends_on_and_on_ahead_of_its_reply_is_disconnected() {
-    let (engine, mut requests) = held();
-    let running = setup(engine).await.run();
-    let mut client = Raw::connect(running.addr).await;
-    client.send(post_text(GENERATE, "{}")).await;
+    let (running, mut requests) = run_held().await;
+    let mut client = running.client(post_text(GENERATE, "{}")).await;
     let accepted = requests.recv().await.unwrap();
     client.try_send("x".repeat(1 << 20)).await;
     is_dropped(accepted.dropped).await;
@@ -95,10 +84,8 @@ async fn a_client_that_sends_on_and_on_ahead_of_its_reply_is_disconnected() {
 #[tokio::test]
 async fn requests_sent_within_the_limit_ahead_are_all_answered() {
     const REQUESTS: usize = 100;
-    let (engine, mut requests) = held();
-    let running = setup(engine).await.run();
-    let mut client = Raw::connect(running.addr).await;
-    client.send(post_text(GENERATE, "{}")).await;
+    let (running, mut requests) = run_held().await;
+    let mut client = running.client(post_text(GENERATE, "{}")).await;
     let accepted = requests.recv().await.unwrap();
     for _ in 0..REQUESTS {
         client.send(post_text(GENERATE, &format!("{{{}}}", " ".repeat(20)))).await;
@@ -118,8 +105,7 @@ async fn a_client_that_leaves_while_its_request_is_queued_ends_it_there() {
     for (body, delivery) in [("{}", "unary"), (STREAM, "stream")] {
         let (engine, mut waiting) = queueing();
         let running = setup(engine).await.run();
-        let mut client = Raw::connect(running.addr).await;
-        client.send(post_text(GENERATE, body)).await;
+        let client = running.client(post_text(GENERATE, body)).await;
         let queued = waiting.recv().await.unwrap();
         drop(client);
         is_dropped(queued).await;
@@ -141,10 +127,8 @@ async fn a_reply_that_is_ready_when_the_client_leaves_still_counts() {
 
 #[tokio::test]
 async fn usage_up_to_the_loss_is_counted() {
-    let (engine, mut requests) = held();
-    let running = setup(engine).await.run();
-    let mut client = Raw::connect(running.addr).await;
-    client.send(post_text(GENERATE, STREAM)).await;
+    let (running, mut requests) = run_held().await;
+    let mut client = running.client(post_text(GENERATE, STREAM)).await;
     let accepted = requests.recv().await.unwrap();
     accepted.deltas.send(Ok(tokens(0, &[1, 2, 3]))).unwrap();
     client.until(b"data: [1, 2, 3]\n\n").await;
@@ -155,10 +139,8 @@ async fn usage_up_to_the_loss_is_counted() {
 #[tokio::test]
 async fn a_client_that_does_not_read_holds_the_engine_back_and_is_dropped_in_time() {
     let (engine, taken, dropped) = endless(1_000);
-    let setup = setup_with(engine, |config| config.timeouts.client_stall = Duration::from_millis(300));
-    let running = setup.await.unwrap().run();
-    let mut client = Raw::connect(running.addr).await;
-    client.send(post_text(GENERATE, STREAM)).await;
+    let running = run_with(engine, |config| config.timeouts.client_stall = Duration::from_millis(300)).await;
+    let _client = running.client(post_text(GENERATE, STREAM)).await;
     is_dropped(dropped).await;
     running.wait_for_metric("tito_frontend_stalled_clients_total 1").await;
     check_gone(&running, "stream").await;
@@ -171,12 +153,10 @@ async fn a_client_that_does_not_read_holds_the_engine_back_and_is_dropped_in_tim
 async fn a_slow_client_gets_everything_as_long_as_it_reads() {
     const DELTAS: usize = 2_000;
     let items = (0..DELTAS).map(|_| Ok(tokens(0, &[1_000_000; 1_000]))).chain([Ok(last(0, &[], 1))]);
-    let engine = crate::testing::engines::Once::new(futures_util::stream::iter(items.collect::<Vec<_>>()));
-    let running = setup(engine).await.run();
-    let mut client = Raw::connect(running.addr).await;
-    client.send(post_text(GENERATE, STREAM).replace("Host: t", "Host: t\r\nConnection: close")).await;
-    let all = client.rest().await;
-    let text = String::from_utf8(all).unwrap();
+    let running = setup(scripted(items.collect())).await.run();
+    let text = post_text(GENERATE, STREAM).replace("Host: t", "Host: t\r\nConnection: close");
+    let mut client = running.client(text).await;
+    let text = String::from_utf8(client.rest().await).unwrap();
     assert_eq!(text.matches("data: [1000000").count(), DELTAS);
     assert!(text.ends_with("data: [DONE]\n\n\r\n0\r\n\r\n"), "{}", &text[text.len() - 40..]);
     running.trigger.fire("test");

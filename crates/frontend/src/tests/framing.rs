@@ -131,8 +131,7 @@ async fn chunks_that_are_malformed_end_the_request_and_the_connection() {
 async fn a_chunk_that_claims_more_than_a_body_may_have_is_refused_by_its_size() {
     let (engine, calls) = counting();
     let running = setup(engine).await.run();
-    let mut client = Raw::connect(running.addr).await;
-    client.send(framed("Transfer-Encoding: chunked\r\n", "FFFFFFFFFFFFFFF\r\n{}")).await;
+    let mut client = running.client(framed("Transfer-Encoding: chunked\r\n", "FFFFFFFFFFFFFFF\r\n{}")).await;
     client.close_write().await;
     let said = String::from_utf8(client.rest().await).expect("text");
     assert!(said.is_empty() || said.starts_with("HTTP/1.1 4"), "{said}");

@@ -8,12 +8,11 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tito_engine::fake::last;
 use tito_runtime::{OnError, Stage};
 use tito_test_support::wait::within;
-use tito_types::{Extras, RawJson};
 use tokio::net::TcpStream;
 
 use crate::Exit;
-use crate::testing::engines::{Once, endless, held, quick};
-use crate::testing::{Running, setup, setup_with};
+use crate::testing::engines::{endless, opaque, quick};
+use crate::testing::{Running, is_dropped, run_held, run_with, setup};
 
 /// An HTTP/2 client; its connection runs among the frontend's tasks.
 async fn connect(running: &Running) -> SendRequest<Full<Bytes>> {
@@ -48,10 +47,7 @@ async fn requests_share_a_connection() {
 #[tokio::test]
 async fn a_large_reply_arrives_whole_with_its_length() {
     let blob = format!("\"{}\"", "z".repeat(3 << 20));
-    let mut end = last(0, &[8], 1);
-    end.finish.as_mut().unwrap().extras =
-        Extras { routed_experts: Some(RawJson::new(blob.clone())), ..Extras::default() };
-    let running = setup(Once::new(futures_util::stream::iter([Ok(end)]))).await.run();
+    let running = setup(opaque(blob.clone())).await.run();
     let response = connect(&running).await.send_request(post("{}")).await.unwrap();
     let length: usize = response.headers()["content-length"].to_str().unwrap().parse().unwrap();
     let bytes = response.into_body().collect().await.unwrap().to_bytes();
@@ -61,8 +57,7 @@ async fn a_large_reply_arrives_whole_with_its_length() {
 
 #[tokio::test]
 async fn a_stream_that_is_given_up_ends_at_the_engine_and_leaves_the_connection() {
-    let (engine, mut requests) = held();
-    let running = setup(engine).await.run();
+    let (running, mut requests) = run_held().await;
     let client = connect(&running).await;
     for body in ["{}", r#"{"stream":true}"#] {
         let mut sending = Box::pin(client.clone().send_request(post(body)));
@@ -71,7 +66,7 @@ async fn a_stream_that_is_given_up_ends_at_the_engine_and_leaves_the_connection(
             _ = &mut sending => requests.recv().await.unwrap(),
         };
         drop(sending);
-        within("the engine's stream is dropped", accepted.dropped).await.expect_err("dropped");
+        is_dropped(accepted.dropped).await;
     }
     running.wait_for_metric("tito_frontend_connections_open 1").await;
 }
@@ -79,29 +74,25 @@ async fn a_stream_that_is_given_up_ends_at_the_engine_and_leaves_the_connection(
 #[tokio::test]
 async fn a_stream_that_is_not_read_is_reset_in_time() {
     let (engine, _, dropped) = endless(1_000);
-    let setup = setup_with(engine, |config| config.timeouts.client_stall = Duration::from_millis(300));
-    let running = setup.await.unwrap().run();
+    let running = run_with(engine, |config| config.timeouts.client_stall = Duration::from_millis(300)).await;
     let client = connect(&running).await;
     let response = client.clone().send_request(post(r#"{"stream":true}"#)).await.unwrap();
-    within("the engine's stream is dropped", dropped).await.expect_err("dropped");
+    is_dropped(dropped).await;
     running.wait_for_metric("tito_frontend_stalled_clients_total 1").await;
     response.into_body().collect().await.expect_err("the stream is reset");
 }
 
 #[tokio::test]
 async fn draining_lets_streams_finish() {
-    let (engine, mut requests) = held();
-    let running = setup(engine).await.run();
+    let (running, mut requests) = run_held().await;
     let mut client = connect(&running).await;
     let mut sending = Box::pin(client.send_request(post("{}")));
     let accepted = tokio::select! {
         accepted = requests.recv() => accepted.unwrap(),
         _ = &mut sending => panic!("nothing was answered yet"),
     };
-    for stage in [Stage::Unready, Stage::Draining] {
-        running.trigger.fire("test");
-        running.shutdown.reached(stage).await;
-    }
+    running.next_stage(Stage::Unready).await;
+    running.next_stage(Stage::Draining).await;
     accepted.deltas.send(Ok(last(0, &[1], 1))).unwrap();
     let response = within("the reply", sending).await.unwrap();
     assert_eq!(response.status(), 200);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tito_engine::fake::last;
-use tito_test_support::http::{Raw, get_text};
+use tito_test_support::http::get_text;
 use tito_test_support::wait::{wait_until, within};
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -15,7 +15,7 @@ use crate::testing::frames::{
     CONTINUATION, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, Frames, HEADERS, MAX_CONCURRENT_STREAMS, PING,
     REFUSED_STREAM, RST_STREAM, frame, get, head, post, reset,
 };
-use crate::testing::{Running, setup};
+use crate::testing::{Running, run_held, setup};
 
 /// The number of a client's stream, counted from 0.
 fn stream(number: u32) -> u32 {
@@ -24,9 +24,7 @@ fn stream(number: u32) -> u32 {
 
 /// Whether a client on a connection of its own is served.
 async fn check_others_served(running: &Running) {
-    let mut other = Raw::connect(running.addr).await;
-    other.send(get_text("/live")).await;
-    assert_eq!(other.reply().await.status, 200);
+    assert_eq!(running.reply(get_text("/live")).await.status, 200);
 }
 
 /// Waits until nothing of any client is left.
@@ -81,8 +79,7 @@ async fn streams_that_are_reset_at_once_by_the_thousand_cost_few_calls_and_their
 #[tokio::test]
 async fn streams_that_are_given_up_one_after_the_other_keep_their_connection_and_leave_no_call() {
     const STREAMS: u32 = 500;
-    let (engine, mut requests) = held();
-    let running = setup(engine).await.run();
+    let (running, mut requests) = run_held().await;
     let mut client = Frames::connect(running.addr).await;
     for number in 0..STREAMS {
         client.send(post(stream(number))).await;
@@ -100,8 +97,7 @@ async fn streams_that_are_given_up_one_after_the_other_keep_their_connection_and
 
 #[tokio::test]
 async fn the_stream_limit_is_advertised_and_held() {
-    let (engine, mut requests) = held();
-    let running = setup(engine).await.run();
+    let (running, mut requests) = run_held().await;
     let mut client = Frames::connect(running.addr).await;
     assert_eq!(client.settings.setting(MAX_CONCURRENT_STREAMS), Some(H2_STREAMS_MAX));
     let bytes: Vec<u8> = (0..H2_STREAMS_MAX).map(stream).flat_map(post).collect();

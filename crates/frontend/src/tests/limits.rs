@@ -1,13 +1,11 @@
 use std::time::Duration;
 
-use futures_util::stream;
 use tito_engine::fake::last;
 use tito_test_support::http::{Raw, Reply, assert_envelope, get_text, post_text};
 use tito_test_support::wait::within;
-use tito_types::{Extras, RawJson};
 
-use crate::testing::engines::{Once, held, quick};
-use crate::testing::{setup, setup_with};
+use crate::testing::engines::{held, opaque, quick};
+use crate::testing::{run_held, run_with, setup};
 
 const GENERATE: &str = "/inference/v1/generate";
 const LIMIT: usize = 1 << 20;
@@ -22,7 +20,7 @@ fn check_failure(reply: &Reply, status: u16, code: &str) {
 
 #[tokio::test]
 async fn a_body_that_says_it_is_too_long_is_refused_before_it_is_asked_for() {
-    let running = setup_with(quick(), |config| config.limits.body_bytes = LIMIT).await.unwrap().run();
+    let running = run_with(quick(), |config| config.limits.body_bytes = LIMIT).await;
     let mut client = Raw::connect(running.addr).await;
     let head = post_text(GENERATE, "")
         .replace("Content-Length: 0", "Expect: 100-continue\r\nContent-Length: 1048577");
@@ -41,19 +39,16 @@ async fn a_client_that_sends_all_of_a_refused_body_still_reads_the_reply() {
         (post_text(GENERATE, &body).replace("application/json", "text/plain"), 415, "unsupported_media_type"),
         (post_text("/nowhere", &body), 404, "route_not_found"),
     ] {
-        let running = setup_with(quick(), |config| config.limits.body_bytes = LIMIT).await.unwrap().run();
-        let mut client = Raw::connect(running.addr).await;
-        client.send(text).await;
-        check_failure(&client.reply().await, status, code);
+        let running = run_with(quick(), |config| config.limits.body_bytes = LIMIT).await;
+        check_failure(&running.reply(text).await, status, code);
     }
 }
 
 #[tokio::test]
 async fn a_body_of_just_the_limit_passes() {
     let body = "{}".to_owned() + &" ".repeat(LIMIT - 2);
-    let running = setup_with(quick(), |config| config.limits.body_bytes = LIMIT).await.unwrap().run();
-    let mut client = Raw::connect(running.addr).await;
-    client.send(post_text(GENERATE, &body)).await;
+    let running = run_with(quick(), |config| config.limits.body_bytes = LIMIT).await;
+    let mut client = running.client(post_text(GENERATE, &body)).await;
     assert_eq!(client.reply().await.status, 200);
     client.send(post_text(GENERATE, "{}")).await;
     assert_eq!(client.reply().await.status, 200, "on the same connection");
@@ -65,9 +60,8 @@ async fn too_many_and_too_long_headers_are_refused_in_the_envelope() {
     let many = "X-H: v\r\n".repeat(70);
     let long = format!("X-Long: {}\r\n", "v".repeat(40 << 10));
     for headers in [many, long] {
-        let mut client = Raw::connect(running.addr).await;
-        client.send(get_text("/live").replace("Host: t\r\n", &format!("Host: t\r\n{headers}"))).await;
-        check_failure(&client.reply().await, 431, "headers_too_large");
+        let text = get_text("/live").replace("Host: t\r\n", &format!("Host: t\r\n{headers}"));
+        check_failure(&running.reply(text).await, 431, "headers_too_large");
     }
 }
 
@@ -86,34 +80,28 @@ async fn what_the_http_library_will_not_read_gets_a_bare_status() {
         // What is still on its way when the connection is closed can cost the client the answer.
         assert!(answer.is_empty() || answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
     }
-    let mut client = Raw::connect(running.addr).await;
-    client.send(get_text("/live")).await;
-    assert_eq!(client.reply().await.status, 200);
+    assert_eq!(running.reply(get_text("/live")).await.status, 200);
 }
 
 #[tokio::test]
 async fn a_body_that_stops_coming_is_given_up() {
-    let setup = setup_with(quick(), |config| config.timeouts.client_stall = SHORT);
-    let running = setup.await.unwrap().run();
-    let mut client = Raw::connect(running.addr).await;
-    client.send(post_text(GENERATE, "{}").replace("Content-Length: 2", "Content-Length: 20")).await;
-    check_failure(&client.reply().await, 408, "body_timeout");
+    let running = run_with(quick(), |config| config.timeouts.client_stall = SHORT).await;
+    let text = post_text(GENERATE, "{}").replace("Content-Length: 2", "Content-Length: 20");
+    check_failure(&running.reply(text).await, 408, "body_timeout");
 }
 
 #[tokio::test]
 async fn silence_ends_a_connection() {
-    let setup = setup_with(quick(), |config| {
+    let running = run_with(quick(), |config| {
         config.timeouts.header = SHORT;
         config.timeouts.idle = SHORT;
-    });
-    let running = setup.await.unwrap().run();
+    })
+    .await;
     for said in ["", "GET /live HT"] {
-        let mut client = Raw::connect(running.addr).await;
-        client.send(said).await;
+        let mut client = running.client(said).await;
         assert!(client.rest().await.is_empty(), "after {said:?}");
     }
-    let mut client = Raw::connect(running.addr).await;
-    client.send(get_text("/live")).await;
+    let mut client = running.client(get_text("/live")).await;
     assert_eq!(client.reply().await.status, 200);
     client.send("GET /li").await;
     assert!(client.rest().await.is_empty(), "after a request and a half");
@@ -122,13 +110,12 @@ async fn silence_ends_a_connection() {
 #[tokio::test]
 async fn a_request_outlasts_the_idle_timeout() {
     let (engine, mut requests) = held();
-    let setup = setup_with(engine, |config| {
+    let running = run_with(engine, |config| {
         config.timeouts.header = SHORT;
         config.timeouts.idle = SHORT;
-    });
-    let running = setup.await.unwrap().run();
-    let mut client = Raw::connect(running.addr).await;
-    client.send(post_text(GENERATE, "{}")).await;
+    })
+    .await;
+    let mut client = running.client(post_text(GENERATE, "{}")).await;
     let accepted = requests.recv().await.unwrap();
     // A second client is timed out meanwhile, twice over.
     for _ in 0..2 {
@@ -140,12 +127,10 @@ async fn a_request_outlasts_the_idle_timeout() {
 
 #[tokio::test]
 async fn at_the_connection_limit_the_next_client_waits_its_turn() {
-    let running = setup_with(quick(), |config| config.limits.connections = 1).await.unwrap().run();
-    let mut first = Raw::connect(running.addr).await;
-    first.send(get_text("/live")).await;
+    let running = run_with(quick(), |config| config.limits.connections = 1).await;
+    let mut first = running.client(get_text("/live")).await;
     assert_eq!(first.reply().await.status, 200);
-    let mut second = Raw::connect(running.addr).await;
-    second.send(get_text("/live")).await;
+    let mut second = running.client(get_text("/live")).await;
     first.send(get_text("/live")).await;
     assert_eq!(first.reply().await.status, 200);
     running.wait_for_metric("tito_frontend_connections_accepted_total 1").await;
@@ -158,14 +143,11 @@ async fn what_is_not_http_ends_its_connection_and_nothing_else() {
     let running = setup(quick()).await.run();
     let hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
     for bytes in [&hello[..], b"\0\0\0\0\r\n\r\n", b"GET /\x00 HTTP/1.1\r\n\r\n", b"SSH-2.0-x\r\n"] {
-        let mut client = Raw::connect(running.addr).await;
-        client.send(bytes).await;
+        let mut client = running.client(bytes).await;
         let answer = String::from_utf8(client.rest().await).unwrap();
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400"), "{answer}");
     }
-    let mut client = Raw::connect(running.addr).await;
-    client.send(post_text(GENERATE, "{}")).await;
-    assert_eq!(client.reply().await.status, 200);
+    assert_eq!(running.reply(post_text(GENERATE, "{}")).await.status, 200);
 }
 
 #[tokio::test]
@@ -173,15 +155,12 @@ async fn odd_requests_are_answered_in_the_envelope() {
     let running = setup(quick()).await.run();
     for (line, status) in [
         ("OPTIONS * HTTP/1.1", 404),
-        ("GET http://other.example/live HTTP/1.1", 200),
         ("GET //live HTTP/1.1", 404),
         ("GET /live?x=%ff HTTP/1.1", 200),
         ("BREW /live HTTP/1.1", 405),
         ("GET /v1/models/..%2f..%2fetc HTTP/1.1", 404),
     ] {
-        let mut client = Raw::connect(running.addr).await;
-        client.send(format!("{line}\r\nHost: t\r\n\r\n")).await;
-        let reply = client.reply().await;
+        let reply = running.reply(format!("{line}\r\nHost: t\r\n\r\n")).await;
         assert_eq!(reply.status, status, "{line}");
         assert!(reply.header("x-request-id").is_some(), "{line}");
         if status >= 400 {
@@ -204,8 +183,7 @@ async fn a_body_that_waits_to_be_asked_for_is_asked_for() {
 
 #[tokio::test]
 async fn pipelined_requests_run_one_after_the_other() {
-    let (engine, mut requests) = held();
-    let running = setup(engine).await.run();
+    let (running, mut requests) = run_held().await;
     let mut client = Raw::connect(running.addr).await;
     let one = post_text(GENERATE, r#"{"request_id":"one"}"#);
     client.send(one.clone() + &one.replace("\"one", "\"two")).await;
@@ -221,8 +199,8 @@ async fn pipelined_requests_run_one_after_the_other() {
 #[tokio::test]
 async fn http_1_0_is_answered_and_closed() {
     let running = setup(quick()).await.run();
-    let mut client = Raw::connect(running.addr).await;
-    client.send(post_text(GENERATE, r#"{"stream":true}"#).replace("HTTP/1.1", "HTTP/1.0")).await;
+    let mut client =
+        running.client(post_text(GENERATE, r#"{"stream":true}"#).replace("HTTP/1.1", "HTTP/1.0")).await;
     let text = String::from_utf8(client.rest().await).unwrap();
     assert!(text.starts_with("HTTP/1.0 200"), "{text}");
     assert!(text.ends_with("data: [8]\n\ndata: [DONE]\n\n"), "{text}");
@@ -230,15 +208,9 @@ async fn http_1_0_is_answered_and_closed() {
 
 #[tokio::test]
 async fn a_large_opaque_value_arrives_byte_for_byte() {
-    const BYTES: usize = 50 << 20;
-    let blob = format!("\"{}\"", "0123456789abcdef".repeat(BYTES / 16));
-    let mut end = last(0, &[8], 1);
-    end.finish.as_mut().unwrap().extras =
-        Extras { routed_experts: Some(RawJson::new(blob.clone())), ..Extras::default() };
-    let running = setup(Once::new(stream::iter([Ok(end)]))).await.run();
-    let mut client = Raw::connect(running.addr).await;
-    client.send(post_text(GENERATE, r#"{"request_id":"r"}"#)).await;
-    let reply = client.reply().await;
+    let blob = format!("\"{}\"", "0123456789abcdef".repeat(50 << 16));
+    let running = setup(opaque(blob.clone())).await.run();
+    let reply = running.reply(post_text(GENERATE, r#"{"request_id":"r"}"#)).await;
     let expected = format!(r#"{{"request_id":"r","tokens":[8],"routed_experts":{blob}}}"#);
     assert!(reply.body == expected.as_bytes(), "the bytes changed");
 }

@@ -1,19 +1,16 @@
 //! What an operator sees: the workers, dry runs, and where a request was sent.
 
-use http::{HeaderMap, Request};
+use http::Request;
 use serde_json::json;
-use tito_engine::fake::{Fake, Script, last, tokens};
+use tito_engine::fake::{last, tokens};
 use tito_types::{EngineError, WorkerId};
 
-use crate::testing::engines::{Placed, held, quick};
-use crate::testing::{bytes_of, code_of, get, json_of, metrics_text, post, setup};
+use crate::testing::engines::{Placed, held, quick, scripted};
+use crate::testing::{bytes_of, check_metrics, get, json_of, metrics_text, post, setup, with};
 
 fn ask(path: &str, body: &str, headers: &[(&'static str, &str)]) -> Request<axum::body::Body> {
-    let mut request = post(path, body.to_owned());
-    let headers: HeaderMap =
-        headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
-    request.headers_mut().extend(headers);
-    request
+    let plain = post(path, body.to_owned());
+    headers.iter().fold(plain, |request, (name, value)| with(request, name, value))
 }
 
 const GENERATE: &str = "/inference/v1/generate";
@@ -22,15 +19,12 @@ const GENERATE: &str = "/inference/v1/generate";
 async fn the_workers_are_shown_as_they_are_told() {
     let setup = setup(quick()).await;
     let reply = setup.ask(get("/workers")).await;
-    assert_eq!(
-        (reply.status().as_u16(), &reply.headers()["content-type"]),
-        (200, &"application/json".parse().unwrap())
-    );
+    assert_eq!(reply.status(), 200);
+    assert_eq!(reply.headers()["content-type"], "application/json");
     let body = json_of(reply).await;
     assert_eq!(body["workers"][0]["id"], "w");
     assert_eq!(body["workers"][0]["targets"][0]["index"]["state"], "off");
-    let reply = setup.ask(post("/workers", "{}")).await;
-    assert_eq!((reply.status().as_u16(), &reply.headers()["allow"]), (405, &"GET,HEAD".parse().unwrap()));
+    assert_eq!(setup.ask(post("/workers", "{}")).await.headers()["allow"], "GET,HEAD");
 }
 
 #[tokio::test]
@@ -48,11 +42,9 @@ async fn a_dry_run_tells_where_each_prompt_would_go_and_sends_nothing() {
     assert_eq!(routes[0]["rule"], "pin");
     assert_eq!((&routes[0]["prompt_tokens"], &routes[1]["prompt_tokens"]), (&json!(2), &json!(1)));
     assert!(engine.seen().is_empty());
+    let counted = r#"tito_frontend_requests_total{route="debug_route",status="2xx",code="ok"} 1"#;
+    check_metrics(&setup.registry, &[counted]);
     let text = metrics_text(&setup.registry);
-    assert!(
-        text.contains(r#"frontend_requests_total{route="debug_route",status="2xx",code="ok"} 1"#),
-        "{text}"
-    );
     assert!(!text.contains(r#"frontend_requests_total{route="generate""#), "{text}");
 }
 
@@ -66,9 +58,7 @@ async fn a_dry_run_refuses_what_the_route_refuses() {
         (ask("/debug/route", "{}", &[("content-encoding", "gzip")]), 415, "unsupported_encoding"),
         (get("/debug/route"), 405, "method_not_allowed"),
     ] {
-        let reply = setup.ask(request).await;
-        assert_eq!(reply.status(), status, "{code}");
-        assert_eq!(code_of(reply).await, code);
+        assert_eq!(setup.refusal(request).await, (status, code.to_owned()));
     }
 }
 
@@ -88,8 +78,8 @@ async fn only_a_client_that_asks_is_told_where_its_request_was_sent() {
             bytes_of(reply).await;
         }
     }
-    let refused = setup.ask(ask(GENERATE, "{}", &[("x-tito-explain", "yes")])).await;
-    assert_eq!((refused.status().as_u16(), code_of(refused).await.as_str()), (400, "invalid_header"));
+    let refused = setup.refusal(ask(GENERATE, "{}", &[("x-tito-explain", "yes")])).await;
+    assert_eq!(refused, (400, "invalid_header".to_owned()));
 }
 
 #[tokio::test]
@@ -104,10 +94,8 @@ async fn a_reply_to_several_prompts_names_them_all() {
 
 #[tokio::test]
 async fn a_request_that_failed_after_it_was_sent_says_where() {
-    let lost = || EngineError::Lost(WorkerId::new("w4"), "gone".to_owned());
-    let engine =
-        Fake::new(move |_| Script { items: vec![Ok(tokens(0, &[1])), Err(lost())], ..Script::default() });
-    let setup = setup(Placed(engine)).await;
+    let lost = EngineError::Lost(WorkerId::new("w4"), "gone".to_owned());
+    let setup = setup(Placed(scripted(vec![Ok(tokens(0, &[1])), Err(lost)]))).await;
     let reply = setup.ask(ask(GENERATE, r#"{"prompts":[[4]]}"#, &[("x-tito-explain", "1")])).await;
     assert_eq!(reply.status(), 502);
     assert_eq!(reply.headers()["x-tito-route"], "worker=w4; overlap=16; predicted=32; rule=pin");

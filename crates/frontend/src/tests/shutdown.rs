@@ -3,64 +3,52 @@ use std::time::Duration;
 use tito_engine::fake::last;
 use tito_runtime::Stage;
 use tito_test_support::http::{Raw, get_text, post_text};
-use tito_test_support::wait::within;
 use tokio::net::TcpStream;
 
 use crate::Exit;
-use crate::testing::engines::{held, quick};
-use crate::testing::{Running, setup, setup_with};
+use crate::testing::engines::{Accepted, endless, quick};
+use crate::testing::{Running, is_dropped, run_held, run_with, setup};
 
 const GENERATE: &str = "/inference/v1/generate";
 
-async fn ask(running: &Running, text: &str) -> tito_test_support::http::Reply {
-    let mut client = Raw::connect(running.addr).await;
-    client.send(text).await;
-    client.reply().await
-}
-
-/// Moves one stage and waits until the frontend sees it.
-async fn next_stage(running: &Running, stage: Stage) {
-    running.trigger.fire("test");
-    within("the stage is reached", running.shutdown.reached(stage)).await;
+/// A frontend with a whole reply and a stream that its engine has accepted.
+async fn two_in_flight() -> (Running, [(Raw, Accepted); 2]) {
+    let (running, mut requests) = run_held().await;
+    let unary = running.client(post_text(GENERATE, "{}")).await;
+    let first = requests.recv().await.unwrap();
+    let stream = running.client(post_text(GENERATE, r#"{"stream":true}"#)).await;
+    let second = requests.recv().await.unwrap();
+    (running, [(unary, first), (stream, second)])
 }
 
 #[tokio::test]
 async fn unready_only_says_so() {
     let running = setup(quick()).await.run();
-    assert_eq!(ask(&running, &get_text("/ready")).await.status, 200);
-    next_stage(&running, Stage::Unready).await;
-    let ready = ask(&running, &get_text("/ready")).await;
+    assert_eq!(running.reply(get_text("/ready")).await.status, 200);
+    running.next_stage(Stage::Unready).await;
+    let ready = running.reply(get_text("/ready")).await;
     assert_eq!(ready.status, 503);
     assert!(ready.text().contains(r#""reasons":["draining"]"#), "{}", ready.text());
-    assert_eq!(ask(&running, &get_text("/live")).await.status, 200);
-    assert_eq!(ask(&running, &post_text(GENERATE, "{}")).await.status, 200);
+    assert_eq!(running.reply(get_text("/live")).await.status, 200);
+    assert_eq!(running.reply(post_text(GENERATE, "{}")).await.status, 200);
 }
 
 #[tokio::test]
 async fn draining_refuses_new_work_and_finishes_the_old() {
-    let (engine, mut requests) = held();
-    let running = setup(engine).await.run();
-    let mut unary = Raw::connect(running.addr).await;
-    unary.send(post_text(GENERATE, "{}")).await;
-    let first = requests.recv().await.unwrap();
-    let mut stream = Raw::connect(running.addr).await;
-    stream.send(post_text(GENERATE, r#"{"stream":true}"#)).await;
-    let second = requests.recv().await.unwrap();
-    let mut idle = Raw::connect(running.addr).await;
-    idle.send(get_text("/live")).await;
+    let (running, [(mut unary, first), (mut stream, second)]) = two_in_flight().await;
+    let mut idle = running.client(get_text("/live")).await;
     assert_eq!(idle.reply().await.status, 200);
 
-    next_stage(&running, Stage::Unready).await;
-    next_stage(&running, Stage::Draining).await;
+    running.next_stage(Stage::Unready).await;
+    running.next_stage(Stage::Draining).await;
     assert!(idle.rest().await.is_empty(), "an idle connection is closed");
-    let refused = ask(&running, &post_text(GENERATE, "{}")).await;
+    let refused = running.reply(post_text(GENERATE, "{}")).await;
     assert_eq!(refused.status, 503);
     assert_eq!(refused.header("retry-after"), Some("1"));
     assert_eq!(refused.header("x-should-retry"), Some("true"));
     assert_eq!(refused.header("connection"), Some("close"));
     assert!(refused.text().contains(r#""code":"draining""#), "{}", refused.text());
-    let mut probe = Raw::connect(running.addr).await;
-    probe.send(get_text("/live")).await;
+    let mut probe = running.client(get_text("/live")).await;
     assert_eq!(probe.reply().await.status, 200, "liveness holds while draining");
     assert!(probe.rest().await.is_empty(), "and its connection is closed");
     assert!(!running.exit.is_finished());
@@ -84,31 +72,23 @@ async fn with_nothing_in_flight_the_drain_is_over_at_once() {
     let running = setup(quick()).await.run();
     // Connected and silent: not worth waiting for.
     let mut silent = Raw::connect(running.addr).await;
-    let mut idle = Raw::connect(running.addr).await;
-    idle.send(post_text(GENERATE, "{}")).await;
+    let mut idle = running.client(post_text(GENERATE, "{}")).await;
     assert_eq!(idle.reply().await.status, 200);
-    next_stage(&running, Stage::Unready).await;
-    next_stage(&running, Stage::Draining).await;
+    running.next_stage(Stage::Unready).await;
+    running.next_stage(Stage::Draining).await;
     assert_eq!(running.ended().await, Exit::Clean);
     assert!(silent.rest().await.is_empty());
 }
 
 #[tokio::test]
 async fn forced_drops_what_is_left_and_counts_it() {
-    let (engine, mut requests) = held();
-    let running = setup(engine).await.run();
-    let mut unary = Raw::connect(running.addr).await;
-    unary.send(post_text(GENERATE, "{}")).await;
-    let first = requests.recv().await.unwrap();
-    let mut stream = Raw::connect(running.addr).await;
-    stream.send(post_text(GENERATE, r#"{"stream":true}"#)).await;
-    let second = requests.recv().await.unwrap();
-    next_stage(&running, Stage::Unready).await;
-    next_stage(&running, Stage::Draining).await;
+    let (running, [(mut unary, first), (_stream, second)]) = two_in_flight().await;
+    running.next_stage(Stage::Unready).await;
+    running.next_stage(Stage::Draining).await;
     assert!(!running.exit.is_finished());
-    next_stage(&running, Stage::Forced).await;
+    running.next_stage(Stage::Forced).await;
     for dropped in [first.dropped, second.dropped] {
-        within("the engine's stream is dropped", dropped).await.expect_err("nothing is sent");
+        is_dropped(dropped).await;
     }
     let forced = r#"tito_frontend_requests_total{route="generate",status="5xx",code="shutdown_forced"} 2"#;
     running.wait_for_metric(forced).await;
@@ -118,15 +98,13 @@ async fn forced_drops_what_is_left_and_counts_it() {
 
 #[tokio::test]
 async fn a_client_that_never_reads_does_not_outlast_the_drain() {
-    let (engine, _, dropped) = crate::testing::engines::endless(1_000);
-    let setup = setup_with(engine, |config| config.timeouts.client_stall = Duration::from_secs(3_600));
-    let running = setup.await.unwrap().run();
-    let mut client = Raw::connect(running.addr).await;
-    client.send(post_text(GENERATE, r#"{"stream":true}"#)).await;
+    let (engine, _, dropped) = endless(1_000);
+    let running = run_with(engine, |config| config.timeouts.client_stall = Duration::from_secs(3_600)).await;
+    let mut client = running.client(post_text(GENERATE, r#"{"stream":true}"#)).await;
     client.head().await;
     for stage in [Stage::Unready, Stage::Draining, Stage::Forced] {
-        next_stage(&running, stage).await;
+        running.next_stage(stage).await;
     }
     assert_eq!(running.ended().await, Exit::Forced(1));
-    within("the engine's stream is dropped", dropped).await.expect_err("nothing is sent");
+    is_dropped(dropped).await;
 }

@@ -5,13 +5,12 @@ use futures_util::{StreamExt, stream};
 use http_body_util::BodyExt;
 use serde_json::Value;
 use tito_engine::fake::{last, tokens};
-use tito_test_support::http::check_envelope;
-use tito_test_support::http::{Raw, get_text, post_text};
-use tito_types::{Delta, EngineError, WorkerId};
+use tito_test_support::http::{check_envelope, get_text, post_text};
+use tito_types::{EngineError, WorkerId};
 
 use crate::testing::engines::{Once, held, quick, refusing, scripted};
 use crate::testing::toy::PANIC;
-use crate::testing::{bytes_of, code_of, metrics_text, post, setup, setup_with};
+use crate::testing::{bytes_of, check_metrics, post, setup, setup_with};
 
 const STREAM: &str = r#"{"stream":true}"#;
 const GENERATE: &str = "/inference/v1/generate";
@@ -30,64 +29,47 @@ async fn a_stream_says_what_it_is_and_ends_with_done() {
 
 #[tokio::test]
 async fn a_failure_before_the_first_delta_has_a_status() {
-    let response =
-        setup(refusing(EngineError::Overloaded("busy".to_owned()))).await.ask(post(GENERATE, STREAM)).await;
-    assert_eq!(response.status(), 429);
-    assert_eq!(code_of(response).await, "overloaded");
-}
-
-/// The events of a stream, and what was counted.
-async fn events(items: Vec<Result<Delta, EngineError>>) -> (Vec<String>, String) {
-    let setup = setup(scripted(items)).await;
-    let response = setup.ask(post(GENERATE, STREAM)).await;
-    assert_eq!(response.status(), 200);
-    let text = String::from_utf8(bytes_of(response).await).unwrap();
-    let events = text.split_terminator("\n\n").map(str::to_owned).collect();
-    (events, metrics_text(&setup.registry))
+    let setup = setup(refusing(EngineError::Overloaded("busy".to_owned()))).await;
+    assert_eq!(setup.refusal(post(GENERATE, STREAM)).await, (429, "overloaded".to_owned()));
 }
 
 #[tokio::test]
 async fn a_failure_midway_is_one_error_event_then_done() {
     let traceback = "Traceback:\n  line 1\n  line 2".to_owned();
-    let worker = WorkerId::new("w1");
-    for (error, code) in [
-        (Err(EngineError::Engine(worker.clone(), traceback)), "worker_failed"),
-        (Err(EngineError::Lost(worker, "reset".to_owned())), "worker_lost"),
+    let (worker, seven) = (WorkerId::new("w1"), || Ok(tokens(0, &[7])));
+    for (items, code) in [
+        (vec![seven(), Err(EngineError::Engine(worker.clone(), traceback)), seven()], "worker_failed"),
+        (vec![seven(), Err(EngineError::Lost(worker, "reset".to_owned())), seven()], "worker_lost"),
         // The format itself chokes on this one.
-        (Ok(tokens(0, &[u32::MAX])), "worker_protocol"),
+        (vec![seven(), Ok(tokens(0, &[u32::MAX])), seven()], "worker_protocol"),
+        // A stream that just stops is an error, not an empty success.
+        (vec![], "worker_lost"),
     ] {
-        let (events, metrics) = events(vec![Ok(tokens(0, &[7])), error, Ok(tokens(0, &[9]))]).await;
-        let [first, failed, done] = events.as_slice() else { panic!("{events:?}") };
-        assert_eq!((first.as_str(), done.as_str()), ("data: [7]", "data: [DONE]"));
-        let body: Value = serde_json::from_str(failed.strip_prefix("data: ").unwrap()).unwrap();
-        check_envelope("a failure", &body);
-        assert_eq!(body["error"]["code"], code);
-        let line = format!(r#"frontend_requests_total{{route="generate",status="2xx",code="{code}"}} 1"#);
-        assert!(metrics.contains(&line), "no {line} in {metrics}");
+        let before = if items.is_empty() { "" } else { "data: [7]\n\n" };
+        let setup = setup(scripted(items)).await;
+        let response = setup.ask(post(GENERATE, STREAM)).await;
+        assert_eq!(response.status(), 200);
+        let text = String::from_utf8(bytes_of(response).await).unwrap();
+        let failed = text.strip_prefix(before).and_then(|failed| failed.strip_prefix("data: "));
+        let failed = failed.and_then(|failed| failed.strip_suffix("\n\ndata: [DONE]\n\n")).expect(&text);
+        let body: Value = serde_json::from_str(failed).expect("one event");
+        assert_eq!(check_envelope("a failure", &body)["code"], code);
+        let line =
+            format!(r#"tito_frontend_requests_total{{route="generate",status="2xx",code="{code}"}} 1"#);
+        check_metrics(&setup.registry, &[&line]);
     }
 }
 
 #[tokio::test]
 async fn a_bug_midway_breaks_the_stream_off_and_is_counted() {
     let running = setup(scripted(vec![Ok(tokens(0, &[PANIC]))])).await.run();
-    let mut client = Raw::connect(running.addr).await;
-    client.send(post_text(GENERATE, STREAM)).await;
+    let mut client = running.client(post_text(GENERATE, STREAM)).await;
     let all = String::from_utf8(client.rest().await).unwrap();
     assert!(!all.ends_with("0\r\n\r\n"), "the end must not look like one: {all}");
     running.wait_for_metric("tito_runtime_task_panics_total 1").await;
     let counted = r#"tito_frontend_requests_total{route="generate",status="5xx",code="internal"} 1"#;
     running.wait_for_metric(counted).await;
-    let mut client = Raw::connect(running.addr).await;
-    client.send(get_text("/live")).await;
-    assert_eq!(client.reply().await.status, 200);
-}
-
-#[tokio::test]
-async fn a_stream_that_just_stops_is_an_error_not_an_empty_success() {
-    let (events, _) = events(vec![]).await;
-    assert_eq!(events.len(), 2);
-    assert!(events[0].contains("worker_lost"), "{events:?}");
-    assert_eq!(events[1], "data: [DONE]");
+    assert_eq!(running.reply(get_text("/live")).await.status, 200);
 }
 
 #[tokio::test]
@@ -150,14 +132,14 @@ async fn the_time_to_the_first_token_and_between_tokens_is_measured() {
     let setup = setup(Once::new(paced)).await;
     let response = setup.ask(post(GENERATE, STREAM)).await;
     bytes_of(response).await;
-    let text = metrics_text(&setup.registry);
-    for line in [
-        r#"tito_frontend_time_to_first_token_seconds_sum{route="generate"} 2.0"#,
-        // Two seconds over two tokens, then two over one.
-        r#"tito_frontend_inter_token_seconds_sum{route="generate"} 3.0"#,
-        r#"tito_frontend_inter_token_seconds_count{route="generate"} 2"#,
-        r#"tito_frontend_request_duration_seconds_sum{route="generate"} 6.0"#,
-    ] {
-        assert!(text.lines().any(|found| found == line), "no {line} in {text}");
-    }
+    check_metrics(
+        &setup.registry,
+        &[
+            r#"tito_frontend_time_to_first_token_seconds_sum{route="generate"} 2.0"#,
+            // Two seconds over two tokens, then two over one.
+            r#"tito_frontend_inter_token_seconds_sum{route="generate"} 3.0"#,
+            r#"tito_frontend_inter_token_seconds_count{route="generate"} 2"#,
+            r#"tito_frontend_request_duration_seconds_sum{route="generate"} 6.0"#,
+        ],
+    );
 }

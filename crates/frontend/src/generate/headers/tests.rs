@@ -75,23 +75,14 @@ fn a_header_may_be_repeated_but_not_with_another_value() {
 
 #[test]
 fn a_body_must_be_json_by_its_own_account() {
-    for (content_type, accepted) in [
-        ("application/json", true),
-        ("Application/JSON", true),
-        ("application/json; charset=utf-8", true),
-        ("application/json;odata=verbose", true),
-        ("application/vnd.api+json", true),
-        ("application/problem+JSON ; x=y", true),
-        ("text/plain", false),
-        ("text/json", false),
-        ("application/x-www-form-urlencoded", false),
-        ("image/svg+json", false),
-        ("+json", false),
-        ("", false),
-        ("json", false),
-    ] {
+    let accepted = "application/json, Application/JSON, application/json; charset=utf-8, \
+        application/json;odata=verbose, application/vnd.api+json, application/problem+JSON ; x=y";
+    let refused =
+        "text/plain, text/json, application/x-www-form-urlencoded, image/svg+json, +json, , json".split(", ");
+    let accepted = accepted.split(", ").map(|content_type| (content_type, Ok(())));
+    for (content_type, expected) in accepted.chain(refused.map(|refused| (refused, Err(Door::MediaType)))) {
         let checked = check_content(&headers(&[("content-type", content_type)]));
-        assert_eq!(checked, if accepted { Ok(()) } else { Err(Door::MediaType) }, "{content_type:?}");
+        assert_eq!(checked, expected, "{content_type:?}");
     }
     assert_eq!(check_content(&HeaderMap::new()), Ok(()));
 }

@@ -1,6 +1,5 @@
 use std::fs;
 
-use rustls::HandshakeKind;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tito_runtime::ReloadTrigger;
@@ -91,15 +90,7 @@ async fn another_client_authority_shuts_out_the_clients_of_the_old_one() {
     let (running, reload) = reloadable(TlsConfig { client_ca, ..config(&authority) }).await;
     let client = |of: &Authority| client(&authority, Some(&of.sign()), &["http/1.1"]);
     let (ours, theirs) = (client(&authority), client(&next));
-    // How the handshake of a client that was served went.
-    let served = async |client: &TlsConnector| {
-        let socket = connect(client, &running).await.ok()?;
-        let kind = socket.get_ref().1.handshake_kind();
-        let mut client = Raw::over(socket);
-        client.try_send(get_text("/live").replace("Host: t", "Host: t\r\nConnection: close")).await;
-        let answer = client.rest().await;
-        answer.starts_with(b"HTTP/1.1 200").then_some(kind?)
-    };
+    let served = async |client: &TlsConnector| was_served(client, &running).await;
     assert_eq!(served(&ours).await, Some(HandshakeKind::Full));
     assert_eq!(served(&ours).await, Some(HandshakeKind::Resumed));
     assert_eq!(served(&theirs).await, None);
