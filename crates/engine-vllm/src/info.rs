@@ -125,4 +125,4 @@ fn parallelism_of(wire: ParallelismInfo) -> Result<Parallelism, String> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

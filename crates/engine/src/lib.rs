@@ -7,7 +7,7 @@
 
 mod connector;
 mod erased;
-#[cfg(feature = "test-util")]
+#[cfg(any(test, feature = "test-util"))]
 pub mod fake;
 mod merge;
 mod open;

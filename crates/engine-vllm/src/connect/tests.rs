@@ -3,35 +3,15 @@ pub(crate) mod control;
 use std::time::Duration;
 
 use tito_types::Pixels;
-use vllm_proto::{KvEventSource, LoraAdapter, ParallelismInfo, ServerInfo};
+use vllm_proto::{KvEventSource, LoraAdapter, ServerInfo};
 
 use self::control::{Answers, serve};
 use super::*;
+use crate::kv::sources::tests::source;
 
 fn server_info(ranks: u32) -> ServerInfo {
-    let parallelism = ParallelismInfo {
-        data_parallel_size: ranks,
-        data_parallel_size_local: ranks,
-        ..ParallelismInfo::default()
-    };
-    ServerInfo {
-        max_model_len: 8,
-        max_running_requests: 4,
-        parallelism: Some(parallelism),
-        ..ServerInfo::default()
-    }
-}
-
-fn source(rank: u32) -> KvEventSource {
-    KvEventSource {
-        transport: "zmq".into(),
-        endpoint: "tcp://*:5557".into(),
-        replay_endpoint: "tcp://*:5558".into(),
-        data_parallel_rank: Some(rank),
-        encoding: "msgpack".into(),
-        schema_version: 1,
-        ..KvEventSource::default()
-    }
+    let parallelism = Some(crate::info::tests::ranks(ranks, 0, ranks));
+    ServerInfo { max_model_len: 8, max_running_requests: 4, parallelism, ..ServerInfo::default() }
 }
 
 /// What comes of connecting to an engine that answers so.
@@ -79,10 +59,8 @@ fn an_engine_is_used_with_events_without_them_or_not_at_all() {
     let foreign = || Some(vec![KvEventSource { transport: "nats".into(), ..source(0) }]);
     check(|answers| answers.sources = foreign(), "Off(\"no source is readable\")");
     check(|answers| answers.sources = None, "Off(\"the engine does not know GetKvEventSources\")");
-    check(
-        |answers| answers.sources = Some(vec![source(1)]),
-        "GetKvEventSources: KV event source of rank 1, which is not in 0..1",
-    );
+    let foreign_rank = "GetKvEventSources: KV event source of rank 1, which is not in 0..1";
+    check(|answers| answers.sources = Some(vec![source(1)]), foreign_rank);
 }
 
 #[test]

@@ -10,7 +10,7 @@ fn served() -> ModelInfo {
 
 /// After `change`, the message must differ from the plain one exactly as `edit` says.
 #[track_caller]
-fn check(change: impl FnOnce(&mut GenerateRequest), edit: impl FnOnce(&mut vllm_proto::GenerateRequest)) {
+fn check(change: impl FnOnce(&mut GenerateRequest), edit: impl FnOnce(&mut Message)) {
     let mut asked = request();
     let mut expected = message(&asked, "e".into(), &served()).expect("the plain request converts");
     change(&mut asked);
@@ -18,41 +18,36 @@ fn check(change: impl FnOnce(&mut GenerateRequest), edit: impl FnOnce(&mut vllm_
     assert_eq!(message(&asked, "e".into(), &served()), Ok(expected));
 }
 
-fn sampling(
-    edit: impl FnOnce(&mut vllm_proto::RandomSampling),
-) -> impl FnOnce(&mut vllm_proto::GenerateRequest) {
-    |message| edit(message.sampling.as_mut().expect("always sent"))
+fn ids(ids: &[u32]) -> vllm_proto::TokenIds {
+    vllm_proto::TokenIds { ids: ids.to_vec() }
 }
 
-fn decoding(
-    edit: impl FnOnce(&mut vllm_proto::DecodingParameters),
-) -> impl FnOnce(&mut vllm_proto::GenerateRequest) {
-    |message| edit(message.decoding.as_mut().expect("always sent"))
+type Message = vllm_proto::GenerateRequest;
+
+fn sampling(message: &mut Message) -> &mut vllm_proto::RandomSampling {
+    message.sampling.as_mut().expect("always sent")
 }
 
-fn stopping(
-    edit: impl FnOnce(&mut vllm_proto::StoppingCriteria),
-) -> impl FnOnce(&mut vllm_proto::GenerateRequest) {
-    |message| edit(message.stopping.as_mut().expect("always sent"))
+fn decoding(message: &mut Message) -> &mut vllm_proto::DecodingParameters {
+    message.decoding.as_mut().expect("always sent")
 }
 
-fn response(
-    edit: impl FnOnce(&mut vllm_proto::ResponseOptions),
-) -> impl FnOnce(&mut vllm_proto::GenerateRequest) {
-    |message| edit(message.response.as_mut().expect("always sent"))
+fn stopping(message: &mut Message) -> &mut vllm_proto::StoppingCriteria {
+    message.stopping.as_mut().expect("always sent")
 }
 
-fn kv(kv: vllm_proto::KvCacheParameters) -> impl FnOnce(&mut vllm_proto::GenerateRequest) {
-    |message| message.kv = Some(kv)
+fn response(message: &mut Message) -> &mut vllm_proto::ResponseOptions {
+    message.response.as_mut().expect("always sent")
+}
+
+fn kv(message: &mut Message) -> &mut vllm_proto::KvCacheParameters {
+    message.kv.get_or_insert_default()
 }
 
 #[test]
 fn the_plain_request_asks_for_ids_alone_and_sends_no_cache_options() {
     let message = message(&request(), "e".into(), &served()).expect("converts");
-    assert_eq!(
-        message.prompt,
-        Some(generate_request::Prompt::TokenIds(vllm_proto::TokenIds { ids: vec![1, 2, 3] }))
-    );
+    assert_eq!(message.prompt, Some(generate_request::Prompt::TokenIds(ids(&[1, 2, 3]))));
     assert_eq!((message.request_id.as_str(), message.model.as_str()), ("e", "m"));
     let response = message.response.expect("always sent");
     assert!(response.output_token_ids && response.output_text == Some(false));
@@ -62,91 +57,72 @@ fn the_plain_request_asks_for_ids_alone_and_sends_no_cache_options() {
 #[test]
 fn every_sampling_field_reaches_the_message() {
     check(|r| r.sampling.temperature = Some(0.5), |m| m.temperature = Some(0.5));
-    check(|r| r.sampling.top_p = Some(0.5), sampling(|s| s.top_p = Some(0.5)));
-    check(|r| r.sampling.top_k = Some(0), sampling(|s| s.top_k = Some(0)));
-    check(|r| r.sampling.min_p = Some(0.0), sampling(|s| s.min_p = Some(0.0)));
-    check(|r| r.sampling.seed = Some(-7), sampling(|s| s.seed = Some(-7)));
-    check(|r| r.sampling.presence_penalty = Some(-2.0), decoding(|d| d.presence_penalty = -2.0));
-    check(|r| r.sampling.frequency_penalty = Some(2.0), decoding(|d| d.frequency_penalty = 2.0));
-    check(|r| r.sampling.repetition_penalty = Some(1.5), decoding(|d| d.repetition_penalty = 1.5));
-    check(|r| r.sampling.logit_bias = vec![(4, 150.0)], decoding(|d| d.logit_bias = [(4, 150.0)].into()));
-    check(|r| r.sampling.allowed_token_ids = vec![4], decoding(|d| d.allowed_token_ids = vec![4]));
+    check(|r| r.sampling.top_p = Some(0.5), |m| sampling(m).top_p = Some(0.5));
+    check(|r| r.sampling.top_k = Some(0), |m| sampling(m).top_k = Some(0));
+    check(|r| r.sampling.min_p = Some(0.0), |m| sampling(m).min_p = Some(0.0));
+    check(|r| r.sampling.seed = Some(-7), |m| sampling(m).seed = Some(-7));
+    check(|r| r.sampling.presence_penalty = Some(-2.0), |m| decoding(m).presence_penalty = -2.0);
+    check(|r| r.sampling.frequency_penalty = Some(2.0), |m| decoding(m).frequency_penalty = 2.0);
+    check(|r| r.sampling.repetition_penalty = Some(1.5), |m| decoding(m).repetition_penalty = 1.5);
+    check(|r| r.sampling.logit_bias = vec![(4, 150.0)], |m| decoding(m).logit_bias = [(4, 150.0)].into());
+    check(|r| r.sampling.allowed_token_ids = vec![4], |m| decoding(m).allowed_token_ids = vec![4]);
     check(
-        |r| r.sampling.bad_words_token_ids = vec![vec![4, 5]],
-        decoding(|d| d.bad_words_token_ids = vec![vllm_proto::TokenIds { ids: vec![4, 5] }]),
+        |r| r.sampling.bad_words_token_ids = vec![vec![4]],
+        |m| decoding(m).bad_words_token_ids = vec![ids(&[4])],
     );
     check(|r| r.sampling.watermarking = Some(false), |m| m.watermarking = Some(false));
+    let choices = StringChoices { choices: vec!["a".into()] };
     for (structured, wire) in [
         (StructuredOutput::JsonSchema("{}".into()), Wire::Json("{}".into())),
         (StructuredOutput::JsonObject, Wire::JsonObject(true)),
         (StructuredOutput::Regex("a+".into()), Wire::Regex("a+".into())),
-        (
-            StructuredOutput::Choice(vec!["a".into()]),
-            Wire::Choice(StringChoices { choices: vec!["a".into()] }),
-        ),
+        (StructuredOutput::Choice(vec!["a".into()]), Wire::Choice(choices)),
         (StructuredOutput::Grammar("g".into()), Wire::Grammar("g".into())),
         (StructuredOutput::StructuralTag("{}".into()), Wire::StructuralTag("{}".into())),
     ] {
-        check(|r| r.sampling.structured = Some(structured), decoding(|d| d.structured_output = Some(wire)));
+        check(|r| r.sampling.structured = Some(structured), |m| decoding(m).structured_output = Some(wire));
     }
 }
 
 #[test]
 fn every_stopping_and_output_field_reaches_the_message() {
-    check(|r| r.stopping.max_tokens = Some(9), stopping(|s| s.max_new_tokens = 9));
-    check(|r| r.stopping.min_tokens = 3, stopping(|s| s.min_new_tokens = 3));
-    check(|r| r.stopping.stop = vec!["x".into()], stopping(|s| s.stop_strings = vec!["x".into()]));
-    check(|r| r.stopping.stop_token_ids = vec![7], stopping(|s| s.stop_token_ids = vec![7]));
-    check(|r| r.stopping.include_stop_str_in_output = true, stopping(|s| s.include_stop_strings = true));
-    check(|r| r.stopping.ignore_eos = true, stopping(|s| s.ignore_eos = true));
-    check(|r| r.stopping.thinking_token_budget = Some(0), stopping(|s| s.thinking_token_budget = Some(0)));
-    check(|r| r.outputs.text = true, response(|o| o.output_text = Some(true)));
-    check(|r| r.outputs.skip_special_tokens = true, response(|o| o.skip_special_tokens = Some(true)));
-    check(|r| r.outputs.prompt_token_ids = true, response(|o| o.prompt_token_ids = true));
+    check(|r| r.stopping.max_tokens = Some(9), |m| stopping(m).max_new_tokens = 9);
+    check(|r| r.stopping.min_tokens = 3, |m| stopping(m).min_new_tokens = 3);
+    check(|r| r.stopping.stop = vec!["x".into()], |m| stopping(m).stop_strings = vec!["x".into()]);
+    check(|r| r.stopping.stop_token_ids = vec![7], |m| stopping(m).stop_token_ids = vec![7]);
+    check(|r| r.stopping.include_stop_str_in_output = true, |m| stopping(m).include_stop_strings = true);
+    check(|r| r.stopping.ignore_eos = true, |m| stopping(m).ignore_eos = true);
+    check(|r| r.stopping.thinking_token_budget = Some(0), |m| stopping(m).thinking_token_budget = Some(0));
+    check(|r| r.outputs.text = true, |m| response(m).output_text = Some(true));
+    check(|r| r.outputs.skip_special_tokens = true, |m| response(m).skip_special_tokens = Some(true));
+    check(|r| r.outputs.prompt_token_ids = true, |m| response(m).prompt_token_ids = true);
     let candidates = |select| Some(vllm_proto::CandidateTokens { select: Some(select) });
     for (asked, wire) in [
         (Candidates::Top(0), None),
         (Candidates::Top(3), candidates(candidate_tokens::Select::TopN(3))),
         (Candidates::All, candidates(candidate_tokens::Select::All(true))),
-        (
-            Candidates::Ids(vec![4]),
-            candidates(candidate_tokens::Select::TokenIds(vllm_proto::TokenIds { ids: vec![4] })),
-        ),
+        (Candidates::Ids(vec![4]), candidates(candidate_tokens::Select::TokenIds(ids(&[4])))),
     ] {
-        check(
-            |r| r.outputs.logprobs = Some(asked.clone()),
-            response(|o| (o.output_logprobs, o.output_candidates) = (true, wire.clone())),
-        );
-        check(
-            |r| r.outputs.prompt_logprobs = Some(asked),
-            response(|o| (o.prompt_logprobs, o.prompt_candidates) = (true, wire)),
-        );
+        let output = |m: &mut Message| {
+            (response(m).output_logprobs, response(m).output_candidates) = (true, wire.clone());
+        };
+        check(|r| r.outputs.logprobs = Some(asked.clone()), output);
+        let prompt =
+            |m: &mut Message| (response(m).prompt_logprobs, response(m).prompt_candidates) = (true, wire);
+        check(|r| r.outputs.prompt_logprobs = Some(asked), prompt);
     }
 }
 
 #[test]
 fn every_other_field_reaches_the_message() {
-    let options = vllm_proto::KvCacheParameters::default;
     check(|r| r.priority = -5, |m| m.priority = -5);
     check(|r| r.session = Some("s".into()), |m| m.session_id = Some("s".into()));
-    check(
-        |r| r.kv.cache_salt = Some("v7".into()),
-        kv(vllm_proto::KvCacheParameters { cache_salt: "v7".into(), ..options() }),
-    );
-    check(
-        |r| r.kv.bypass_prefix_cache = true,
-        kv(vllm_proto::KvCacheParameters { bypass_prefix_cache: true, ..options() }),
-    );
-    let empty = prost_types::Struct::default();
-    check(
-        |r| r.kv.transfer_params = Some(RawJson::new("{}".into())),
-        kv(vllm_proto::KvCacheParameters { kv_transfer_params: Some(empty.clone()), ..options() }),
-    );
-    check(
-        |r| r.kv.ec_transfer_params = Some(RawJson::new("{}".into())),
-        kv(vllm_proto::KvCacheParameters { ec_transfer_params: Some(empty.clone()), ..options() }),
-    );
-    let reasoning = Reasoning { ended: Some(false), chat_template_kwargs: Some(RawJson::new("{}".into())) };
+    check(|r| r.kv.cache_salt = Some("v7".into()), |m| kv(m).cache_salt = "v7".into());
+    check(|r| r.kv.bypass_prefix_cache = true, |m| kv(m).bypass_prefix_cache = true);
+    let (json, empty) = (|| Some(RawJson::new("{}".into())), prost_types::Struct::default());
+    check(|r| r.kv.transfer_params = json(), |m| kv(m).kv_transfer_params = Some(empty.clone()));
+    check(|r| r.kv.ec_transfer_params = json(), |m| kv(m).ec_transfer_params = Some(empty.clone()));
+    let reasoning = Reasoning { ended: Some(false), chat_template_kwargs: json() };
     let gate =
         vllm_proto::EngineReasoningGate { reasoning_ended: Some(false), chat_template_kwargs: Some(empty) };
     check(|r| r.reasoning = Some(reasoning), |m| m.engine_reasoning_gate = Some(gate));

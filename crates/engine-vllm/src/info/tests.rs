@@ -3,12 +3,9 @@ use super::*;
 /// The names and the capacity, or why the engine cannot be used.
 #[track_caller]
 fn check(change: impl FnOnce(&mut ServerInfo, &mut vllm_proto::ModelInfo), expected: &str) {
-    let mut server = ServerInfo {
-        max_model_len: 8,
-        max_running_requests: 4,
-        parallelism: Some(ranks(1, 0, 1)),
-        ..ServerInfo::default()
-    };
+    let parallelism = Some(ranks(1, 0, 1));
+    let mut server =
+        ServerInfo { max_model_len: 8, max_running_requests: 4, parallelism, ..ServerInfo::default() };
     let mut model = vllm_proto::ModelInfo {
         served_model_name: "m".into(),
         served_model_aliases: vec!["a".into(), "m".into()],
@@ -23,7 +20,7 @@ fn check(change: impl FnOnce(&mut ServerInfo, &mut vllm_proto::ModelInfo), expec
     assert_eq!(found, expected);
 }
 
-fn ranks(size: u32, rank: u32, local: u32) -> ParallelismInfo {
+pub(crate) fn ranks(size: u32, rank: u32, local: u32) -> ParallelismInfo {
     ParallelismInfo {
         data_parallel_size: size,
         data_parallel_rank: rank,

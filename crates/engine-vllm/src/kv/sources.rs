@@ -113,4 +113,4 @@ fn rank_text(rank: Option<u32>) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

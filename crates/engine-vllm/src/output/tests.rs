@@ -65,70 +65,58 @@ fn a_message_that_does_not_add_up_is_a_broken_contract() {
     check(|_| {}, "1 delta");
     check(|out| out.index = 1, "a sequence index other than 0");
     check(|out| out.num_tokens = 2, "a token count that differs from the ids");
-    check(|out| out.logprobs.clear(), "log-probs whose rows differ from the tokens");
-    check(|out| out.ranks.push(1), "log-probs whose rows differ from the tokens");
+    let rows = "log-probs whose rows differ from the tokens";
+    check(|out| out.logprobs.clear(), rows);
+    check(|out| out.ranks.push(1), rows);
     check(|out| out.candidate_tokens.clear(), "1 delta");
-    check(
-        |out| out.candidate_tokens.push(CandidateTokenInfo::default()),
-        "log-probs whose rows differ from the tokens",
-    );
+    check(|out| out.candidate_tokens.push(CandidateTokenInfo::default()), rows);
     check(|out| out.logprobs[0] = f32::NAN, "a log-prob that is not a number");
     check(|out| out.candidate_tokens[0].tokens[0].logprob = f32::NAN, "a log-prob that is not a number");
     check(|out| out.logprobs[0] = f32::NEG_INFINITY, "1 delta");
-    check(
-        |out| out.finish_info = Some(finish(2, WireReason::Stop)),
-        "a final token count that differs from the tokens sent",
-    );
+    let count = "a final token count that differs from the tokens sent";
+    check(|out| out.finish_info = Some(finish(2, WireReason::Stop)), count);
     check(|out| out.finish_info = Some(finish(1, WireReason::NotFinished)), "a finish without a reason");
-    check(
-        |out| out.sampling_mask = vec![TokenIds::default(); 2],
-        "a sampling mask whose rows differ from the tokens",
-    );
+    let rows = "a sampling mask whose rows differ from the tokens";
+    check(|out| out.sampling_mask = vec![TokenIds::default(); 2], rows);
     check(|out| out.sampling_mask = vec![TokenIds { ids: vec![5, 6] }], "1 delta");
 }
 
 #[test]
 fn messages_out_of_order_are_a_broken_contract() {
-    let broken = |messages| read(&request(), messages).expect_err("out of order").to_string();
-    assert_eq!(
-        broken(vec![message(output(&[5]))]),
-        "engine broke the wire contract: output before prompt information"
-    );
-    assert_eq!(broken(vec![prompt(), prompt()]), "engine broke the wire contract: prompt information twice");
+    for (messages, problem) in [
+        (vec![message(output(&[5]))], "output before prompt information"),
+        (vec![prompt(), prompt()], "prompt information twice"),
+    ] {
+        assert_eq!(read(&request(), messages), Err(EngineError::Protocol(problem.to_owned())));
+    }
 }
 
 #[test]
 fn prompt_information_rides_on_the_first_output_and_every_field_arrives() {
     let mut asked = request();
     asked.outputs.prompt_logprobs = Some(Candidates::Top(1));
+    let rival = CandidateTokenInfo { tokens: vec![TokenInfo { id: 8, logprob: -0.25, rank: 1 }] };
     let scored = PromptInfo {
         num_prompt_tokens: 3,
         token_ids: vec![],
         logprobs: vec![0.0, -1.5, -2.5],
         ranks: vec![0, 7, 9],
-        candidate_tokens: vec![
-            CandidateTokenInfo::default(),
-            CandidateTokenInfo { tokens: vec![TokenInfo { id: 8, logprob: -0.25, rank: 1 }] },
-            CandidateTokenInfo::default(),
-        ],
+        candidate_tokens: vec![CandidateTokenInfo::default(), rival, CandidateTokenInfo::default()],
     };
-    let params =
-        Struct { fields: [("port".to_owned(), Value { kind: Some(Kind::NumberValue(5600.0)) })].into() };
+    let port = Value { kind: Some(Kind::NumberValue(5600.0)) };
+    let params = Struct { fields: [("port".to_owned(), port)].into() };
     let last = FinishInfo {
         kv_transfer_params: Some(params),
         num_cached_tokens: Some(2),
         stop_reason: Some(StopReason::EosTokenId(6)),
         ..finish(2, WireReason::Stop)
     };
-    let deltas = read(
-        &asked,
-        vec![
-            GenerateResponse { prompt_info: Some(scored), outputs: None },
-            message(output(&[5])),
-            message(SequenceOutput { finish_info: Some(last), ..output(&[6]) }),
-        ],
-    )
-    .expect("in order");
+    let messages = vec![
+        GenerateResponse { prompt_info: Some(scored), outputs: None },
+        message(output(&[5])),
+        message(SequenceOutput { finish_info: Some(last), ..output(&[6]) }),
+    ];
+    let deltas = read(&asked, messages).expect("in order");
     assert_eq!(deltas.len(), 2);
     let prompt = deltas[0].prompt.as_deref().expect("on the first delta");
     let scored: Vec<_> = prompt.logprobs.iter().map(|row| (row.token, row.logprob, row.rank)).collect();
@@ -138,10 +126,8 @@ fn prompt_information_rides_on_the_first_output_and_every_field_arrives() {
     let finish = deltas[1].finish.as_deref().expect("on the last delta");
     assert_eq!((finish.reason, finish.output_tokens, finish.cached_tokens), (FinishReason::Stop, 2, Some(2)));
     assert_eq!(finish.stop, Some(StopCause::Eos(6)));
-    assert_eq!(
-        finish.extras.kv_transfer_params.as_ref().map(tito_types::RawJson::as_str),
-        Some(r#"{"port":5600}"#)
-    );
+    let params = finish.extras.kv_transfer_params.as_ref().map(tito_types::RawJson::as_str);
+    assert_eq!(params, Some(r#"{"port":5600}"#));
 }
 
 proptest::proptest! {
@@ -169,20 +155,11 @@ proptest::proptest! {
 /// Random bytes, or a good message with one byte changed.
 fn message_bytes() -> impl proptest::strategy::Strategy<Value = Vec<u8>> {
     use proptest::prelude::*;
-    let good = [
-        prost::Message::encode_to_vec(&prompt()),
-        prost::Message::encode_to_vec(&message(SequenceOutput {
-            logprobs: vec![-0.5],
-            ranks: vec![1],
-            ..output(&[5])
-        })),
-        prost::Message::encode_to_vec(&message(SequenceOutput {
-            finish_info: Some(finish(1, WireReason::Length)),
-            ..output(&[])
-        })),
-    ];
-    let changed =
-        (proptest::sample::select(good.to_vec()), any::<prop::sample::Index>(), any::<u8>(), any::<bool>());
+    let scored = SequenceOutput { logprobs: vec![-0.5], ranks: vec![1], ..output(&[5]) };
+    let last = SequenceOutput { finish_info: Some(finish(1, WireReason::Length)), ..output(&[]) };
+    let good = [prompt(), message(scored), message(last)].map(|good| prost::Message::encode_to_vec(&good));
+    let good = proptest::sample::select(good.to_vec());
+    let changed = (good, any::<prop::sample::Index>(), any::<u8>(), any::<bool>());
     let changed = changed.prop_map(|(mut bytes, at, value, change)| {
         if change && !bytes.is_empty() {
             let at = at.index(bytes.len());

@@ -1,38 +1,16 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tito_types::{Delta, Extras, Finish, FinishReason, Placement, WorkerId};
+use tito_types::{Placement, WorkerId};
 
 use super::*;
+use crate::fake::{last, tokens};
 
-fn part(tokens: &[u32]) -> TokenStream {
-    let last = tokens.len() - 1;
-    let deltas: Vec<_> = tokens
-        .iter()
-        .enumerate()
-        .map(|(at, &token)| {
-            let finish = Finish {
-                reason: FinishReason::Stop,
-                stop: None,
-                output_tokens: tokens.len() as u32,
-                cached_tokens: None,
-                extras: Extras::default(),
-            };
-            Ok(Delta {
-                token_ids: vec![token],
-                finish: (at == last).then(|| Box::new(finish)),
-                ..Delta::default()
-            })
-        })
-        .collect();
+/// One choice with a delta for each token.
+fn part(ids: &[u32]) -> TokenStream {
+    let (end, before) = ids.split_last().expect("a token");
+    let before = before.iter().map(|id| Ok(tokens(0, &[*id])));
+    let deltas: Vec<_> = before.chain([Ok(last(0, &[*end], ids.len() as u32))]).collect();
     TokenStream::new(1, stream::iter(deltas))
-}
-
-struct Dropped(Arc<AtomicUsize>);
-impl Drop for Dropped {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
 }
 
 #[tokio::test]
@@ -48,30 +26,22 @@ async fn parts_keep_their_order_and_get_their_own_index() {
 
 #[tokio::test]
 async fn one_failing_part_drops_the_others() {
-    let dropped = Arc::new(AtomicUsize::new(0));
-    let silent = TokenStream::new(1, stream::pending()).hold(Dropped(Arc::clone(&dropped)));
+    let held = Arc::new(());
+    let silent = TokenStream::new(1, stream::pending()).hold(Arc::clone(&held));
     let mut merged = merge(vec![silent, lazy(1, async { Err(EngineError::Draining) })]);
     assert_eq!(TokenStream::next(&mut merged).await, Some(Err(EngineError::Draining)));
-    assert_eq!(dropped.load(Ordering::SeqCst), 1);
+    assert_eq!(Arc::strong_count(&held), 1, "the silent part is dropped");
     assert_eq!(TokenStream::next(&mut merged).await, None);
 }
 
 fn at(worker: &str) -> Placement {
-    let worker = WorkerId::new(worker);
-    Placement {
-        worker,
-        rank: Some(0),
-        prompt_tokens: 3,
-        overlap_tokens: 2,
-        predicted_tokens: 2,
-        rule: "policy",
-    }
+    let (worker, rank) = (WorkerId::new(worker), Some(0));
+    Placement { worker, rank, prompt_tokens: 3, overlap_tokens: 2, predicted_tokens: 2, rule: "policy" }
 }
 
-fn workers(tokens: &TokenStream) -> Vec<String> {
-    let word =
-        |place: Option<Placement>| place.map_or("?".to_owned(), |place| place.worker.as_str().to_owned());
-    tokens.places().iter().map(word).collect()
+fn workers(merged: &TokenStream) -> String {
+    let word = |place: Option<Placement>| place.map_or("?".to_owned(), |place| place.worker.to_string());
+    merged.places().iter().map(word).collect()
 }
 
 #[tokio::test]
@@ -83,11 +53,11 @@ async fn every_part_says_where_it_was_sent_once_it_is_known() {
         lazy(1, async { Ok(part(&[3])) }),
     ];
     let mut merged = merge(parts);
-    assert_eq!(workers(&merged), ["?", "?", "?", "?"], "nothing was sent yet");
+    assert_eq!(workers(&merged), "????", "nothing was sent yet");
     for _ in 0..3 {
         TokenStream::next(&mut merged).await.expect("three parts answer").expect("none fails");
     }
-    assert_eq!(workers(&merged), ["a", "?", "b", "?"], "one waits, and of one nobody told");
+    assert_eq!(workers(&merged), "a?b?", "one waits, and of one nobody told");
     assert_eq!(merged.placement(), None, "one answer cannot speak for four");
 }
 

@@ -1,21 +1,12 @@
 use std::sync::Arc;
 
-use futures_util::stream;
-use tito_types::{Extras, Finish, FinishReason};
+use futures_util::{FutureExt, stream};
 
 use super::*;
+use crate::fake::{last, tokens};
 
-fn delta(index: u32, token: u32, last: bool) -> Delta {
-    let finish = last.then(|| {
-        Box::new(Finish {
-            reason: FinishReason::Length,
-            stop: None,
-            output_tokens: 1,
-            cached_tokens: None,
-            extras: Extras::default(),
-        })
-    });
-    Delta { index, token_ids: vec![token], finish, ..Delta::default() }
+fn delta(index: u32, token: u32, ends: bool) -> Delta {
+    if ends { last(index, &[token], 1) } else { tokens(index, &[token]) }
 }
 
 /// Reads to the end and says what came: tokens, `!` for an error, `.` for the end.
@@ -24,16 +15,13 @@ fn check(choices: u32, items: Vec<Result<Delta, EngineError>>, expected: &str) {
     let guard = Arc::new(());
     let mut tokens = TokenStream::new(choices, stream::iter(items)).hold(Arc::clone(&guard));
     let mut seen = Vec::new();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    runtime.block_on(async {
-        while let Some(item) = tokens.next().await {
-            seen.push(match item {
-                Ok(delta) => format!("{}:{}", delta.index, delta.token_ids[0]),
-                Err(EngineError::Truncated) => "truncated".into(),
-                Err(error) => format!("!{error}"),
-            });
-        }
-    });
+    while let Some(item) = tokens.next().now_or_never().expect("it is always ready") {
+        seen.push(match item {
+            Ok(delta) => format!("{}:{}", delta.index, delta.token_ids[0]),
+            Err(EngineError::Truncated) => "truncated".into(),
+            Err(error) => format!("!{error}"),
+        });
+    }
     assert_eq!(seen.join(" "), expected);
     assert_eq!(Arc::strong_count(&guard), 1, "guards are released at the end, before the drop");
 }
@@ -52,20 +40,15 @@ fn a_stream_ends_exactly_one_way() {
 
 #[test]
 fn a_choice_that_cannot_be_is_a_broken_contract() {
-    check(1, vec![Ok(delta(1, 7, false))], "!engine broke the wire contract: choice 1 of 1");
-    check(
-        2,
-        vec![Ok(delta(1, 7, true)), Ok(delta(1, 8, false))],
-        "1:7 !engine broke the wire contract: output after the end of choice 1",
-    );
+    let broken = "!engine broke the wire contract:";
+    check(1, vec![Ok(delta(1, 7, false))], &format!("{broken} choice 1 of 1"));
+    let after_the_end = format!("1:7 {broken} output after the end of choice 1");
+    check(2, vec![Ok(delta(1, 7, true)), Ok(delta(1, 8, false))], &after_the_end);
 }
 
-#[test]
-fn a_whole_reply_is_one_delta() {
+#[tokio::test]
+async fn a_whole_reply_is_one_delta() {
     let mut tokens = TokenStream::whole(delta(0, 3, true));
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    runtime.block_on(async {
-        assert_eq!(tokens.next().await.expect("one").expect("ok").token_ids, [3]);
-        assert!(tokens.next().await.is_none());
-    });
+    assert_eq!(tokens.next().await.expect("one").expect("ok").token_ids, [3]);
+    assert!(tokens.next().await.is_none());
 }

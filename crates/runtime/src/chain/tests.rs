@@ -24,8 +24,6 @@ fn words_that_an_error_takes_from_its_cause_are_shown_once() {
     let refused = || Outer { words: "connect", source: io::Error::other("refused") };
     check(&Outer { words: "connect", source: refused() }, "connect: refused");
     check(&Outer { words: "refused", source: refused() }, "refused: connect: refused");
-    check(
-        &Outer { words: "ask", source: Outer { words: "refused", source: io::Error::other("refused") } },
-        "ask: refused",
-    );
+    let twice = Outer { words: "refused", source: io::Error::other("refused") };
+    check(&Outer { words: "ask", source: twice }, "ask: refused");
 }

@@ -8,13 +8,8 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::{Shutdown, ShutdownConfig, Stage, registry};
 
-struct Case {
-    tasks: Tasks,
-    shutdown: Shutdown,
-}
-
 /// Tasks whose trigger moves a real sequence, which is one of them.
-fn case() -> Case {
+fn case() -> (Tasks, Shutdown) {
     let hour = Duration::from_secs(3600);
     let (sequence, shutdown, trigger) = ShutdownConfig { unready: hour, drain: hour }.build();
     let tasks = Tasks::new(trigger, &mut registry());
@@ -22,7 +17,7 @@ fn case() -> Case {
         sequence.run().await;
         Ok(())
     });
-    Case { tasks, shutdown }
+    (tasks, shutdown)
 }
 
 fn boom() -> anyhow::Result<()> {
@@ -31,7 +26,7 @@ fn boom() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn a_task_that_must_not_fail_starts_the_shutdown() {
-    let Case { tasks, shutdown } = case();
+    let (tasks, shutdown) = case();
     tasks.spawn("vital", OnError::Stop, async { bail!("gone") });
     within("shutdown begins", shutdown.reached(Stage::Unready)).await;
     assert!(tasks.failed());
@@ -41,7 +36,7 @@ async fn a_task_that_must_not_fail_starts_the_shutdown() {
 
 #[tokio::test]
 async fn a_panic_counts_as_a_failure_and_is_never_silent() {
-    let Case { tasks, shutdown } = case();
+    let (tasks, shutdown) = case();
     tasks.spawn("vital", OnError::Stop, async { boom() });
     within("shutdown begins", shutdown.reached(Stage::Unready)).await;
     assert_eq!(tasks.metrics.panics.get(), 1);
@@ -56,7 +51,7 @@ async fn a_panic_counts_as_a_failure_and_is_never_silent() {
 
 #[tokio::test]
 async fn a_failure_that_is_only_logged_leaves_the_process_serving() {
-    let Case { tasks, shutdown } = case();
+    let (tasks, shutdown) = case();
     tasks.spawn("optional", OnError::Log, async { bail!("gone") });
     tasks.spawn("optional", OnError::Log, async { boom() });
     tasks.stop().await;
@@ -67,7 +62,7 @@ async fn a_failure_that_is_only_logged_leaves_the_process_serving() {
 
 #[tokio::test]
 async fn stopping_drops_long_lived_tasks_and_waits_for_owned_ones() {
-    let Case { tasks, .. } = case();
+    let (tasks, _) = case();
     let (held, dropped) = oneshot::channel::<()>();
     tasks.spawn("endless", OnError::Stop, async move {
         let _held = held;

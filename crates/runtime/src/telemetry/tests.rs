@@ -1,34 +1,10 @@
-use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::fs::{File, read_to_string};
+use std::sync::Arc;
 
 use tracing::subscriber::with_default;
 use tracing::{debug, info};
 
 use super::*;
-
-#[derive(Clone, Default)]
-struct Captured(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Captured {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Captured {
-    fn writer(&self) -> impl Fn() -> Self + Send + Sync + 'static {
-        let captured = self.clone();
-        move || captured.clone()
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
 
 fn say() {
     info!(tokens = 3, "said");
@@ -36,20 +12,23 @@ fn say() {
     info!(target: "access", "request");
 }
 
+/// What [`say`] leaves in a file that this subscriber writes.
+fn logged<S: Subscriber + Send + Sync + 'static>(subscriber: impl FnOnce(Arc<File>) -> S) -> String {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    with_default(subscriber(Arc::new(file.reopen().unwrap())), say);
+    read_to_string(file.path()).unwrap()
+}
+
 #[test]
 fn levels_hold_per_target_and_fields_are_kept() {
-    let captured = Captured::default();
-    with_default(text("info,access=off", false, captured.writer()).unwrap(), say);
-    let lines = captured.text();
+    let lines = logged(|file| text("info,access=off", false, file).unwrap());
     assert_eq!(lines.lines().count(), 1, "{lines}");
     assert!(lines.contains("said") && lines.contains("tokens=3"), "{lines}");
 }
 
 #[test]
 fn json_lines_are_objects_with_flat_fields() {
-    let captured = Captured::default();
-    with_default(json("debug", captured.writer()).unwrap(), say);
-    let lines = captured.text();
+    let lines = logged(|file| json("debug", file).unwrap());
     assert_eq!(lines.lines().count(), 3, "{lines}");
     let first = lines.lines().next().unwrap();
     assert!(first.starts_with('{') && first.ends_with('}'), "{first}");

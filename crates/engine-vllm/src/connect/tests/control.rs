@@ -1,6 +1,5 @@
 //! An engine that answers the questions of a connector, and nothing else.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
@@ -32,28 +31,21 @@ pub(crate) struct Answers {
     pub adapters: Result<Vec<LoraAdapter>, &'static str>,
 }
 
-struct State {
-    servers: Mutex<VecDeque<ServerInfo>>,
-    sources: Option<Vec<KvEventSource>>,
-    adapters: Result<Vec<LoraAdapter>, &'static str>,
-}
-
 type Reply = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 /// Serves on a free port until the set is dropped.
 pub(crate) async fn serve(answers: Answers) -> (u16, JoinSet<()>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
     let port = listener.local_addr().expect("bound").port();
-    let Answers { servers, sources, adapters } = answers;
-    let state = Arc::new(State { servers: Mutex::new(servers.into()), sources, adapters });
+    let answers = Arc::new(Mutex::new(answers));
     let mut serving = JoinSet::new();
     serving.spawn(async move {
         let mut connections = JoinSet::new();
         while let Ok((socket, _)) = listener.accept().await {
-            let state = Arc::clone(&state);
+            let answers = Arc::clone(&answers);
             connections.spawn(async move {
                 let service = service_fn(move |request| {
-                    let reply = answer(&request, &state);
+                    let reply = answer(&request, &mut answers.lock().expect("no panic"));
                     async { Ok::<_, Infallible>(reply) }
                 });
                 let http2 = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
@@ -65,7 +57,7 @@ pub(crate) async fn serve(answers: Answers) -> (u16, JoinSet<()>) {
     (port, serving)
 }
 
-fn answer(request: &Request<Incoming>, state: &State) -> Reply {
+fn answer(request: &Request<Incoming>, answers: &mut Answers) -> Reply {
     let serving = HealthCheckResponse { status: ServingStatus::Serving.into() };
     let model =
         ModelInfo { served_model_name: "m".into(), supports_token_ids_input: true, ..ModelInfo::default() };
@@ -73,19 +65,15 @@ fn answer(request: &Request<Incoming>, state: &State) -> Reply {
         "/grpc.health.v1.Health/Check" => reply(&serving, true),
         "/grpc.health.v1.Health/Watch" => reply(&serving, false),
         "/vllm.Control/GetServerInfo" => {
-            let mut servers = state.servers.lock().expect("no panic");
-            let server = servers.front().cloned().expect("at least one");
-            if servers.len() > 1 {
-                servers.pop_front();
-            }
-            reply(&server, true)
+            let more = answers.servers.len() > 1;
+            reply(&if more { answers.servers.remove(0) } else { answers.servers[0].clone() }, true)
         }
         "/vllm.Control/GetModelInfo" => reply(&model, true),
-        "/vllm.Control/GetKvEventSources" => match &state.sources {
+        "/vllm.Control/GetKvEventSources" => match &answers.sources {
             Some(sources) => reply(&GetKvEventSourcesResponse { sources: sources.clone() }, true),
             None => failed("12"),
         },
-        "/vllm.Control/ListLoras" => match &state.adapters {
+        "/vllm.Control/ListLoras" => match &answers.adapters {
             Ok(adapters) => reply(&ListLorasResponse { adapters: adapters.clone() }, true),
             Err(code) => failed(code),
         },
@@ -99,11 +87,10 @@ fn reply(message: &impl Message, ends: bool) -> Reply {
     bytes.put_u8(0);
     bytes.put_u32(message.encoded_len() as u32);
     message.encode(&mut bytes).expect("a buffer that grows");
-    let frames = [Frame::data(bytes.freeze())];
-    let rest =
-        if ends { stream::iter([Frame::trailers(status("0"))]).boxed() } else { stream::pending().boxed() };
-    let body = StreamBody::new(stream::iter(frames).chain(rest).map(Ok));
-    response(HeaderMap::new(), body.boxed_unsync())
+    let end = stream::iter([Frame::trailers(status("0"))]);
+    let rest = if ends { end.boxed() } else { stream::pending().boxed() };
+    let body = stream::iter([Frame::data(bytes.freeze())]).chain(rest).map(Ok);
+    response(HeaderMap::new(), StreamBody::new(body).boxed_unsync())
 }
 
 fn failed(code: &'static str) -> Reply {

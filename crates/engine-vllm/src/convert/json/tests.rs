@@ -14,10 +14,8 @@ fn check(json: &str, expected: &str) {
 #[test]
 fn objects_survive_the_round_trip_and_others_are_refused_by_name() {
     check(r#"{"b":1,"a":[[1,2.5],null,true,"é"]}"#, r#"{"a":[[1,2.5],null,true,"é"],"b":1}"#);
-    check(
-        r#"{"n":9007199254740991,"m":-9007199254740991}"#,
-        r#"{"m":-9007199254740991,"n":9007199254740991}"#,
-    );
+    let most = r#"{"m":-9007199254740991,"n":9007199254740991}"#;
+    check(most, most);
     check(r#"{"n":5600.0}"#, r#"{"n":5600}"#);
     check("{}", "{}");
     let beyond =

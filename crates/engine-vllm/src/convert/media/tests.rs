@@ -55,12 +55,10 @@ fn raw_media_go_by_address_or_inline_with_their_identity() {
 
 #[test]
 fn a_text_model_is_sent_no_media() {
-    for (media, param) in
-        [(features(Modality::Image, None), "features"), (raw("data:,", None), "content_parts")]
-    {
-        let expected =
-            EngineError::Invalid { param: param.into(), message: "the model takes no media".into() };
-        assert_eq!(media_of(&media, false), Err(expected));
+    let image = features(Modality::Image, None);
+    for (media, param) in [(image, "features"), (raw("data:,", None), "content_parts")] {
+        let message = "the model takes no media".into();
+        assert_eq!(media_of(&media, false), Err(EngineError::Invalid { param: param.into(), message }));
     }
     assert_eq!(media_of(&Media::None, false), Ok(vec![]));
 }

@@ -1,7 +1,5 @@
 mod recordings;
 
-use std::fmt::Write as _;
-
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -44,27 +42,17 @@ fn shown_event(event: &KvEvent) -> String {
                 salt,
                 extras,
             } = blocks;
-            let mut text = format!("stored {:?} {tokens:?}/{block_tokens} {tier:?}", plain(hashes));
-            if let Some(parent) = parent {
-                write!(text, " after {}", parent.0).expect("a String takes all");
-            }
-            let load = adapter_id.map(|id| id.to_string());
-            let adapter = adapter.as_deref();
-            for (name, value) in [("adapter", adapter), ("load", load.as_deref()), ("salt", salt.as_deref())]
-            {
-                if let Some(value) = value {
-                    write!(text, " {name}={value}").expect("a String takes all");
-                }
-            }
+            let mut words = vec![format!("stored {:?} {tokens:?}/{block_tokens} {tier:?}", plain(hashes))];
+            words.extend(parent.map(|parent| format!("after {}", parent.0)));
+            words.extend(adapter.as_ref().map(|adapter| format!("adapter={adapter}")));
+            words.extend(adapter_id.map(|id| format!("load={id}")));
+            words.extend(salt.as_ref().map(|salt| format!("salt={salt}")));
             for (at, extras) in extras.iter().enumerate() {
-                for item in &extras.media {
-                    write!(text, " {at}:{}@{}", item.identifier, item.offset).expect("a String takes all");
-                }
-                for opaque in &extras.opaque {
-                    write!(text, " {at}:{opaque:?}").expect("a String takes all");
-                }
+                let media =
+                    extras.media.iter().map(|item| format!("{at}:{}@{}", item.identifier, item.offset));
+                words.extend(media.chain(extras.opaque.iter().map(|opaque| format!("{at}:{opaque:?}"))));
             }
-            text
+            words.join(" ")
         }
     }
 }
@@ -81,39 +69,54 @@ fn check(events: &Value, expected: &str) {
 }
 
 fn stored(change: Value) -> Value {
-    let mut event = json!({"type": "BlockStored", "block_hashes": [10, 11], "parent_block_hash": null,
+    let event = json!({"type": "BlockStored", "block_hashes": [10, 11], "parent_block_hash": null,
         "token_ids": [1, 2, 3, 4], "block_size": 2, "lora_id": null, "medium": "GPU", "lora_name": null});
-    let Value::Object(change) = change else { panic!("an object") };
-    event.as_object_mut().expect("an object").extend(change);
-    event
+    changed(event, change)
 }
 
 fn removed(change: Value) -> Value {
-    let mut event = json!({"type": "BlockRemoved", "block_hashes": [10], "medium": "GPU"});
-    let Value::Object(change) = change else { panic!("an object") };
-    event.as_object_mut().expect("an object").extend(change);
+    changed(json!({"type": "BlockRemoved", "block_hashes": [10], "medium": "GPU"}), change)
+}
+
+fn changed(mut event: Value, mut change: Value) -> Value {
+    event.as_object_mut().expect("an object").append(change.as_object_mut().expect("an object"));
     event
+}
+
+/// What comes of one block pair that is stored with this change.
+#[track_caller]
+fn check_stored(change: Value, expected: &str) {
+    check(&json!([stored(change)]), expected);
+}
+
+/// What comes of one block that is removed with this change.
+#[track_caller]
+fn check_removed(change: Value, expected: &str) {
+    check(&json!([removed(change)]), expected);
 }
 
 const PLAIN: &str = "stored [10, 11] [1, 2, 3, 4]/2 Gpu";
 
 #[test]
 fn maps_and_positional_arrays_of_any_length_say_the_same() {
-    check(&json!([stored(json!({}))]), PLAIN);
-    check(&json!([stored(json!({"new_field": {"a": [1]}, "session_id": "s"}))]), PLAIN);
+    check_stored(json!({}), PLAIN);
+    check_stored(json!({"new_field": {"a": [1]}, "session_id": "s"}), PLAIN);
     for tail in 0..=7 {
-        let mut event =
-            vec![json!("BlockStored"), json!([10, 11]), json!(null), json!([1, 2, 3, 4]), json!(2)];
-        let rest = [
-            json!(null),
-            json!("GPU"),
-            json!(null),
-            json!([null, null]),
-            json!(0),
-            json!("full_attention"),
-            json!(7),
-        ];
-        event.extend(rest.into_iter().take(tail));
+        let mut event = json!([
+            "BlockStored",
+            [10, 11],
+            null,
+            [1, 2, 3, 4],
+            2,
+            null,
+            "GPU",
+            null,
+            [null, null],
+            0,
+            "full_attention",
+            7
+        ]);
+        event.as_array_mut().expect("a list").truncate(5 + tail);
         let told =
             if tail > 3 { PLAIN.to_owned() } else { format!("{PLAIN}; {UNTOLD}; not compared: {UNTOLD}") };
         check(&json!([event]), &told);
@@ -130,33 +133,21 @@ fn maps_and_positional_arrays_of_any_length_say_the_same() {
 #[test]
 fn hashes_are_integers_or_the_tail_of_a_digest() {
     let digest = json!({"$bin": [9, 9, 0, 0, 0, 0, 0, 0, 1, 2]});
-    check(
-        &json!([removed(json!({"block_hashes": [u64::MAX, -1, digest]}))]),
-        "removed [18446744073709551615, 18446744073709551615, 258] Gpu",
-    );
+    let told = "removed [18446744073709551615, 18446744073709551615, 258] Gpu";
+    check_removed(json!({"block_hashes": [u64::MAX, -1, digest]}), told);
     let unread = "unreadable 1; damaged";
-    check(&json!([removed(json!({"block_hashes": [{"$bin": [1, 2, 3]}]}))]), unread);
-    check(&json!([removed(json!({"block_hashes": ["text"]}))]), unread);
+    check_removed(json!({"block_hashes": [{"$bin": [1, 2, 3]}]}), unread);
+    check_removed(json!({"block_hashes": ["text"]}), unread);
 }
 
 #[test]
 fn only_the_first_group_of_full_attention_feeds() {
     let left_out = format!("skipped 1; not compared: {GROUPS}");
-    for (kind, fed) in [
-        ("full_attention", true),
-        ("mla_attention", true),
-        ("sink_full_attention", true),
-        ("sliding_window", false),
-        ("sliding_window_mla", false),
-        ("mamba", false),
-        ("chunked_local_attention", false),
-        ("cross_attention", false),
-        ("encoder_only_attention", false),
-        ("unknown", false),
-        ("of tomorrow", false),
-    ] {
-        let event = stored(json!({"kv_cache_spec_kind": kind, "group_idx": 0}));
-        check(&json!([event]), if fed { PLAIN } else { &left_out });
+    let fed = "full_attention mla_attention sink_full_attention".split(' ').map(|kind| (kind, PLAIN));
+    let others = "sliding_window sliding_window_mla mamba chunked_local_attention cross_attention \
+        encoder_only_attention unknown of_tomorrow";
+    for (kind, told) in fed.chain(others.split(' ').map(|kind| (kind, left_out.as_str()))) {
+        check_stored(json!({"kv_cache_spec_kind": kind, "group_idx": 0}), told);
     }
     let full = |group: u32| stored(json!({"kv_cache_spec_kind": "full_attention", "group_idx": group}));
     let window = stored(json!({"kv_cache_spec_kind": "sliding_window", "group_idx": 0}));
@@ -172,58 +163,55 @@ fn only_the_first_group_of_full_attention_feeds() {
 #[test]
 fn tiers_are_kept_apart_and_unknown_places_left_out() {
     for (medium, tier) in [("gpu", "Gpu"), ("CPU", "Cpu"), ("Storage", "Storage")] {
-        check(&json!([removed(json!({"medium": medium}))]), &format!("removed [10] {tier}"));
-        let tiered = PLAIN.replace("Gpu", tier);
-        check(&json!([stored(json!({"medium": medium}))]), &tiered);
+        check_removed(json!({"medium": medium}), &format!("removed [10] {tier}"));
+        check_stored(json!({"medium": medium}), &PLAIN.replace("Gpu", tier));
     }
-    check(
-        &json!([removed(json!({"medium": null})), removed(json!({"medium": "TAPE"}))]),
-        "removed [10] Gpu; skipped 1",
-    );
-    check(&json!([stored(json!({"locality": "LOCAL"}))]), PLAIN);
-    check(&json!([stored(json!({"locality": "REMOTE"})), removed(json!({"locality": "MOON"}))]), "skipped 2");
-    let placeholder = json!({"token_ids": [], "block_size": 0, "medium": "CPU"});
-    check(&json!([stored(placeholder)]), "copied [10, 11] Cpu");
-    check(&json!([stored(json!({"token_ids": [], "block_size": 0}))]), "skipped 1");
+    check_removed(json!({"medium": null}), "removed [10] Gpu");
+    check_removed(json!({"medium": "TAPE"}), "skipped 1");
+    check_stored(json!({"locality": "LOCAL"}), PLAIN);
+    check_stored(json!({"locality": "REMOTE"}), "skipped 1");
+    check_removed(json!({"locality": "MOON"}), "skipped 1");
+    check_stored(json!({"token_ids": [], "block_size": 0, "medium": "CPU"}), "copied [10, 11] Cpu");
+    check_stored(json!({"token_ids": [], "block_size": 0}), "skipped 1");
 }
 
 #[test]
 fn extra_keys_become_adapter_media_salt_and_opaque_bytes() {
-    let keys = |keys: Value| stored(json!({"extra_keys": keys}));
-    check(&json!([keys(json!([["s"], null]))]), &format!("{PLAIN} salt=s"));
-    check(&json!([keys(json!([[""], null]))]), PLAIN);
-    check(
-        &json!([keys(json!([[["img", 1]], [["img", -1], ["vid", 0]]]))]),
-        &format!("{PLAIN} 0:img@1 1:img@-1 1:vid@0"),
-    );
-    check(&json!([keys(json!([[["img", 1], "s"], null]))]), &format!("{PLAIN} salt=s 0:img@1"));
-    check(&json!([keys(json!([[{"$bin": [1, 2]}], null]))]), &format!("{PLAIN} 0:[1, 2]"));
     let untagged = "extra keys hold strings that tell no media offset";
-    check(&json!([keys(json!([null, ["h"]]))]), &format!("{PLAIN} 1:[104]; {untagged}"));
-    check(&json!([keys(json!([["h", "s"], null]))]), &format!("{PLAIN} 0:[104] 0:[115]; {untagged}"));
-    let child = stored(json!({"parent_block_hash": 9, "extra_keys": [["s"], null]}));
-    check(&json!([child]), &format!("{PLAIN} after 9 0:[115]; {untagged}"));
-    check(
-        &json!([keys(json!([[[1, 2, 3]], null]))]),
-        &format!("{PLAIN} 0:[220, 0, 3, 1, 2, 3]; extra keys have an unknown shape"),
-    );
-    let positional =
-        |keys: Value| json!(["BlockStored", [10, 11], null, [1, 2, 3, 4], 2, null, "GPU", null, keys]);
+    for (keys, told) in [
+        (json!([["s"], null]), " salt=s".to_owned()),
+        (json!([[""], null]), String::new()),
+        (json!([[["img", 1]], [["img", -1], ["vid", 0]]]), " 0:img@1 1:img@-1 1:vid@0".to_owned()),
+        (json!([[["img", 1], "s"], null]), " salt=s 0:img@1".to_owned()),
+        (json!([[{"$bin": [1, 2]}], null]), " 0:[1, 2]".to_owned()),
+        (json!([null, ["h"]]), format!(" 1:[104]; {untagged}")),
+        (json!([["h", "s"], null]), format!(" 0:[104] 0:[115]; {untagged}")),
+        (json!([[[1, 2, 3]], null]), " 0:[220, 0, 3, 1, 2, 3]; extra keys have an unknown shape".to_owned()),
+    ] {
+        check_stored(json!({"extra_keys": keys}), &format!("{PLAIN}{told}"));
+    }
+    let child = json!({"parent_block_hash": 9, "extra_keys": [["s"], null]});
+    check_stored(child, &format!("{PLAIN} after 9 0:[115]; {untagged}"));
     let ambiguous =
         "a string alone in the keys of a first block may be a salt or a media item without its offset";
-    check(&json!([positional(json!([["s"], null]))]), &format!("{PLAIN} salt=s; {ambiguous}"));
-    check(&json!([positional(json!([[""], null]))]), PLAIN);
-    check(&json!([positional(json!([[["img", 1]], null]))]), &format!("{PLAIN} 0:img@1"));
-    let adapted = |keys: Value| stored(json!({"lora_id": 1, "lora_name": "k", "extra_keys": keys}));
-    check(&json!([adapted(json!([["k"], ["k"]]))]), &format!("{PLAIN} adapter=k load=1"));
-    check(&json!([adapted(json!([["k", "k"], ["k"]]))]), &format!("{PLAIN} adapter=k load=1 salt=k"));
-    check(
-        &json!([adapted(json!([["k", ["i", 0], "s"], ["k"]]))]),
-        &format!("{PLAIN} adapter=k load=1 salt=s 0:i@0"),
-    );
-    check(&json!([stored(json!({"lora_name": "k"}))]), &format!("{PLAIN} adapter=k"));
-    check(&json!([stored(json!({"lora_name": ""}))]), PLAIN);
-    check(&json!([stored(json!({"lora_id": 4}))]), "skipped 1");
+    for (keys, told) in [
+        (json!([["s"], null]), format!("{PLAIN} salt=s; {ambiguous}")),
+        (json!([[""], null]), PLAIN.to_owned()),
+        (json!([[["img", 1]], null]), format!("{PLAIN} 0:img@1")),
+    ] {
+        check(&json!([["BlockStored", [10, 11], null, [1, 2, 3, 4], 2, null, "GPU", null, keys]]), &told);
+    }
+    for (keys, told) in [
+        (json!([["k"], ["k"]]), ""),
+        (json!([["k", "k"], ["k"]]), " salt=k"),
+        (json!([["k", ["i", 0], "s"], ["k"]]), " salt=s 0:i@0"),
+    ] {
+        let adapted = json!({"lora_id": 1, "lora_name": "k", "extra_keys": keys});
+        check_stored(adapted, &format!("{PLAIN} adapter=k load=1{told}"));
+    }
+    check_stored(json!({"lora_name": "k"}), &format!("{PLAIN} adapter=k"));
+    check_stored(json!({"lora_name": ""}), PLAIN);
+    check_stored(json!({"lora_id": 4}), "skipped 1");
 }
 
 #[test]
@@ -243,13 +231,10 @@ fn an_event_that_cannot_be_read_leaves_the_others() {
         check(&json!([broken, fine]), &format!("{PLAIN}; unreadable 1; not compared: {UNREADABLE}"));
     }
     check(&json!([fine, {"type": "BlockPinned", "x": 1}, ["BlockPinned"]]), &format!("{PLAIN}; skipped 2"));
-    for broken in [json!(7), json!(null), json!([]), json!([1]), json!({}), json!({"type": 1})] {
+    let no_event = [json!(7), json!(null), json!([]), json!([1]), json!({}), json!({"type": 1})];
+    for broken in no_event.into_iter().chain([removed(json!({"block_hashes": 1}))]) {
         check(&json!([fine, broken, fine]), &format!("{PLAIN}; unreadable 1; damaged"));
     }
-    check(
-        &json!([fine, removed(json!({"block_hashes": 1})), fine]),
-        &format!("{PLAIN}; unreadable 1; damaged"),
-    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 mod publisher;
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use futures_util::StreamExt;
 use serde_json::json;
@@ -43,20 +43,6 @@ fn timing() -> Timing {
     }
 }
 
-/// What is logged.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// A batch that stores one block named after `name`.
 fn stored(name: u64) -> Bytes {
     pack(&json!([1, [{"type": "BlockStored", "block_hashes": [name], "parent_block_hash": null,
@@ -70,6 +56,14 @@ fn cleared() -> Bytes {
 
 fn feed(source: Source) -> KvFeed {
     crate::kv::feed(&WorkerId::new("w"), vec![source], &timing())
+}
+
+/// An engine that has published nothing, and a feed that knows it.
+async fn followed() -> (Publisher, KvFeed) {
+    let publisher = Publisher::start(Layout::Topic).await;
+    let mut feed = feed(publisher.source());
+    expect(&mut feed, &["complete"]).await;
+    (publisher, feed)
 }
 
 /// The next news that is not about counters, in short.
@@ -124,9 +118,7 @@ const BURST: u64 = 5_000;
 
 #[tokio::test(start_paused = true)]
 async fn a_burst_arrives_whole_and_in_order() {
-    let mut publisher = Publisher::start(Layout::Topic).await;
-    let mut feed = feed(publisher.source());
-    expect(&mut feed, &["complete"]).await;
+    let (mut publisher, mut feed) = followed().await;
     let publishing = async {
         for name in 0..BURST {
             publisher.publish(stored(name)).await;
@@ -157,19 +149,8 @@ async fn a_late_subscriber_replays_history_and_joins_the_live_batches() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_published_yet_is_a_whole_history() {
-    let mut publisher = Publisher::start(Layout::Topic).await;
-    let mut feed = feed(publisher.source());
-    expect(&mut feed, &["complete"]).await;
-    publisher.publish(stored(1)).await;
-    expect(&mut feed, &["+1"]).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_gap_is_filled_by_a_replay_and_nothing_is_applied_twice() {
-    let mut publisher = Publisher::start(Layout::Topic).await;
-    let mut feed = feed(publisher.source());
-    expect(&mut feed, &["complete"]).await;
+    let (mut publisher, mut feed) = followed().await;
     publisher.publish(stored(1)).await;
     expect(&mut feed, &["+1"]).await;
     publisher.lose(stored(2)).await;
@@ -214,12 +195,10 @@ async fn a_publisher_that_restarts_starts_the_rank_over() {
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_read_costs_the_rank_its_history_and_never_the_feed() {
-    let mut publisher = Publisher::start(Layout::Topic).await;
-    let mut feed = feed(publisher.source());
-    expect(&mut feed, &["complete"]).await;
-    let lines = Lines::default();
-    let capture = lines.clone();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || capture.clone()).finish();
+    let (mut publisher, mut feed) = followed().await;
+    let logged = tempfile::NamedTempFile::new().unwrap();
+    let writer = Arc::new(logged.reopen().unwrap());
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();
     let _capturing = tracing::subscriber::set_default(subscriber);
     publisher.publish(stored(1)).await;
     publisher.publish(Bytes::from_static(b"\xc1garbage")).await;
@@ -229,7 +208,7 @@ async fn what_cannot_be_read_costs_the_rank_its_history_and_never_the_feed() {
     let counters = counted(&mut feed, |counters| counters.batches == 3).await;
     // The one that the engine keeps broken is read twice: live, and when it is asked for.
     assert_eq!(counters.unreadable, 3, "{counters:?}");
-    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let text = std::fs::read_to_string(logged.path()).unwrap();
     let told: Vec<&str> = text.lines().filter(|line| line.contains("cannot be read")).collect();
     let [line] = told[..] else { panic!("once, not {told:?}") };
     assert!(line.contains(" WARN ") && line.ends_with("worker=w rank=0"), "{line}");
@@ -308,9 +287,7 @@ async fn an_address_that_the_engine_bound_after_all_is_connected_to() {
 
 #[tokio::test(start_paused = true)]
 async fn dropping_the_feed_closes_its_sockets() {
-    let mut publisher = Publisher::start(Layout::Topic).await;
-    let mut feed = feed(publisher.source());
-    expect(&mut feed, &["complete"]).await;
+    let (mut publisher, feed) = followed().await;
     drop(feed);
     publisher.left().await;
 }

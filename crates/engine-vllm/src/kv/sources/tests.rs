@@ -1,6 +1,6 @@
 use super::*;
 
-fn source(rank: u32) -> KvEventSource {
+pub(crate) fn source(rank: u32) -> KvEventSource {
     KvEventSource {
         transport: "zmq".into(),
         endpoint: format!("tcp://*:{}", 5557 + rank),
@@ -37,42 +37,29 @@ fn check(reply: Vec<KvEventSource>, expected: &str) {
 
 #[test]
 fn a_reply_is_used_left_out_or_refused_by_the_rules() {
-    check(vec![], "");
-    check(vec![source(0), source(1)], "0=engine:5557, 1=engine:5558");
-    check(vec![source(1), source(0)], "0=engine:5557, 1=engine:5558");
     let foreign = |rank| with(rank, |s| s.transport = "nats".into());
+    let both = "0=engine:5557, 1=engine:5558";
+    check(vec![], "");
+    check(vec![source(0), source(1)], both);
+    check(vec![source(1), source(0)], both);
     check(vec![foreign(0)], "skipped rank 0: transport \"nats\"");
-    check(
-        vec![foreign(7), source(0), source(1)],
-        "0=engine:5557, 1=engine:5558, skipped rank 7: transport \"nats\"",
-    );
-    check(
-        vec![foreign(0), source(0), source(1)],
-        "0=engine:5557, 1=engine:5558, skipped rank 0: transport \"nats\"",
-    );
+    check(vec![foreign(7), source(0), source(1)], &format!("{both}, skipped rank 7: transport \"nats\""));
+    check(vec![foreign(0), source(0), source(1)], &format!("{both}, skipped rank 0: transport \"nats\""));
     check(vec![source(0), foreign(1)], "refused: rank 1 has no KV event source while others have one");
     check(vec![with(0, |s| s.encoding = "json".into())], "skipped rank 0: encoding \"json\"");
     check(vec![with(0, |s| s.schema_version = 2)], "skipped rank 0: schema version 2");
     check(vec![with(0, |s| s.endpoint = "inproc://kv".into())], "skipped rank 0: inproc endpoints");
-    check(
-        vec![with(0, |s| s.data_parallel_rank = None), source(1)],
-        "refused: a KV event source names no data-parallel rank",
-    );
     check(vec![source(0), source(2)], "refused: KV event source of rank 2, which is not in 0..2");
     check(vec![source(0), source(0), source(1)], "refused: rank 0 has two KV event sources");
     check(vec![source(0)], "refused: rank 1 has no KV event source while others have one");
-    check(
-        vec![with(0, |s| s.endpoint.clear()), source(1)],
-        "refused: KV event source of rank 0 has no endpoint",
-    );
-    check(
-        vec![with(0, |s| s.endpoint = "tcp://*".into()), source(1)],
-        "refused: KV event source of rank 0 has the endpoint \"tcp://*\"",
-    );
-    check(
-        vec![with(0, |s| s.replay_endpoint = "6057".into()), source(1)],
-        "refused: KV event source of rank 0 has the replay endpoint \"6057\"",
-    );
+    let refused = |change: fn(&mut KvEventSource), problem: &str| {
+        check(vec![with(0, change), source(1)], &format!("refused: {problem}"));
+    };
+    refused(|s| s.data_parallel_rank = None, "a KV event source names no data-parallel rank");
+    let of_rank_0 = |change, problem| refused(change, &format!("KV event source of rank 0 has {problem}"));
+    of_rank_0(|s| s.endpoint.clear(), "no endpoint");
+    of_rank_0(|s| s.endpoint = "tcp://*".into(), "the endpoint \"tcp://*\"");
+    of_rank_0(|s| s.replay_endpoint = "6057".into(), "the replay endpoint \"6057\"");
 }
 
 #[test]

@@ -46,10 +46,7 @@ async fn a_wait_that_is_given_up_loses_no_byte() {
             () = tokio::task::yield_now() => {}
         }
     }
-    let found = match found {
-        Some(found) => found,
-        None => link.next().await.expect("valid"),
-    };
+    let found = if let Some(found) = found { found } else { link.next().await.expect("valid") };
     assert_eq!(found, [Bytes::from_static(b"kv"), Bytes::from(vec![7; 300]), Bytes::from_static(b"end")]);
 }
 

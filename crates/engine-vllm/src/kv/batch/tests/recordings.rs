@@ -34,28 +34,21 @@ fn expected_event(event: &Value) -> String {
         "BlockRemoved" => format!("removed {} {tier}", list(&event["block_hashes"])),
         "BlockStored" => {
             let (tokens, size) = (list(&event["token_ids"]), &event["block_size"]);
-            let mut text = format!("stored {} {tokens}/{size} {tier}", list(&event["block_hashes"]));
-            if let Some(parent) = event["parent_block_hash"].as_u64() {
-                write!(text, " after {parent}").expect("a String takes all");
-            }
+            let mut words = vec![format!("stored {} {tokens}/{size} {tier}", list(&event["block_hashes"]))];
+            words.extend(event["parent_block_hash"].as_u64().map(|parent| format!("after {parent}")));
             let adapter = event["lora_name"].as_str();
-            if let Some(adapter) = adapter {
-                write!(text, " adapter={adapter} load={}", event["lora_id"]).expect("a String takes all");
-            }
-            let (mut salt, mut media) = (String::new(), String::new());
+            words.extend(adapter.map(|adapter| format!("adapter={adapter} load={}", event["lora_id"])));
+            let (mut salt, mut media) = (None, Vec::new());
             for (at, keys) in event["extra_keys"].as_array().expect("a list").iter().enumerate() {
                 let keys = keys.as_array().map(Vec::as_slice).unwrap_or_default();
                 for key in keys.iter().skip(usize::from(adapter.is_some())) {
                     match key {
-                        Value::String(key) => salt = format!(" salt={key}"),
-                        pair => {
-                            let identifier = pair[0].as_str().expect("an identifier");
-                            write!(media, " {at}:{identifier}@{}", pair[1]).expect("a String takes all");
-                        }
+                        Value::String(key) => salt = Some(format!("salt={key}")),
+                        pair => media.push(format!("{at}:{}@{}", pair[0].as_str().expect("a name"), pair[1])),
                     }
                 }
             }
-            text + &salt + &media
+            words.into_iter().chain(salt).chain(media).collect::<Vec<_>>().join(" ")
         }
         other => panic!("a recorded {other}"),
     }
