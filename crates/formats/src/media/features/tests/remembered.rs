@@ -70,6 +70,15 @@ fn what_comes_with_a_request_is_looked_for_before_what_came_earlier() {
 }
 
 #[test]
+fn every_payload_of_a_request_is_remembered() {
+    let cache = MediaCache::new(1 << 20);
+    let pair = |payloads| two(payloads).replace(r#""a","a""#, r#""a","b""#);
+    let bind = |features: &str| items(&bind_with(&cache, Scope::SHARED, features).unwrap());
+    let sent = bind(&pair([PAYLOAD, r#""AAI=""#]));
+    assert_eq!(bind(&pair(["null", "null"])), sent);
+}
+
+#[test]
 fn the_same_name_in_another_modality_is_another_payload() {
     let features = r#"{"mm_hashes":{"image":["a"],"audio":["a"]},"kwargs_data":{"image":["AAE="],"audio":[null]},
         "mm_placeholders":{"image":[{"offset":0,"length":2}],"audio":[{"offset":4,"length":2}]}}"#;
