@@ -241,7 +241,11 @@ pub(crate) async fn refusal_of(response: Response<Body>) -> (u16, String) {
 /// Checks that the metrics have these lines.
 #[track_caller]
 pub(crate) fn check_metrics(registry: &Registry, lines: &[&str]) {
-    let text = metrics_text(registry);
+    check_lines(&metrics_text(registry), lines);
+}
+
+#[track_caller]
+pub(crate) fn check_lines(text: &str, lines: &[&str]) {
     for line in lines {
         assert!(text.lines().any(|found| found == *line), "no {line} in {text}");
     }

@@ -21,6 +21,7 @@ fn check(choices: u32, items: Vec<Result<Delta, EngineError>>, expected: &str) {
             Err(EngineError::Truncated) => "truncated".into(),
             Err(error) => format!("!{error}"),
         });
+        assert!(seen.len() < 10, "it does not end: {seen:?}");
     }
     assert_eq!(seen.join(" "), expected);
     assert_eq!(Arc::strong_count(&guard), 1, "guards are released at the end, before the drop");

@@ -21,11 +21,9 @@ fn check_failure(reply: &Reply, status: u16, code: &str) {
 #[tokio::test]
 async fn a_body_that_says_it_is_too_long_is_refused_before_it_is_asked_for() {
     let running = run_with(quick(), |config| config.limits.body_bytes = LIMIT).await;
-    let mut client = Raw::connect(running.addr).await;
     let head = post_text(GENERATE, "")
         .replace("Content-Length: 0", "Expect: 100-continue\r\nContent-Length: 1048577");
-    client.send(head).await;
-    check_failure(&client.reply().await, 413, "body_too_large");
+    check_failure(&running.reply(head).await, 413, "body_too_large");
 }
 
 #[tokio::test]
@@ -172,10 +170,9 @@ async fn odd_requests_are_answered_in_the_envelope() {
 #[tokio::test]
 async fn a_body_that_waits_to_be_asked_for_is_asked_for() {
     let running = setup(quick()).await.run();
-    let mut client = Raw::connect(running.addr).await;
     let text = post_text(GENERATE, "{}").replace("Host: t", "Host: t\r\nExpect: 100-continue");
     let (head, body) = text.split_at(text.len() - 2);
-    client.send(head).await;
+    let mut client = running.client(head).await;
     assert!(client.head().await.starts_with("HTTP/1.1 100 "));
     client.send(body).await;
     assert_eq!(client.reply().await.status, 200);
@@ -184,9 +181,8 @@ async fn a_body_that_waits_to_be_asked_for_is_asked_for() {
 #[tokio::test]
 async fn pipelined_requests_run_one_after_the_other() {
     let (running, mut requests) = run_held().await;
-    let mut client = Raw::connect(running.addr).await;
     let one = post_text(GENERATE, r#"{"request_id":"one"}"#);
-    client.send(one.clone() + &one.replace("\"one", "\"two")).await;
+    let mut client = running.client(one.clone() + &one.replace("\"one", "\"two")).await;
     let first = requests.recv().await.unwrap();
     assert!(requests.try_recv().is_err());
     first.deltas.send(Ok(last(0, &[1], 1))).unwrap();
