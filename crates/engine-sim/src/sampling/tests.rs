@@ -1,5 +1,5 @@
 use super::{Sampler, Sampling};
-use crate::model::{Context, Model, ModelConfig};
+use crate::model::{Model, ModelConfig};
 
 const EOS: u32 = 1002;
 
@@ -31,18 +31,14 @@ fn warm() -> Sampling {
     Sampling { temperature: 1.0, ..Sampling::greedy() }
 }
 
-fn rank(model: &Model, context: Context, id: u32) -> u32 {
-    model.rank_of(context, id)
-}
-
 #[test]
 fn greedy_takes_the_best_also_under_constraints() {
     let model = model();
     let context = model.start(None).extend(&[1, 2, 3]);
     let best = run(Sampling::greedy(), 1, &[])[0];
-    assert_eq!(rank(&model, context, best), 1);
+    assert_eq!(model.rank_of(context, best), 1);
     let second = run(Sampling { bad_words: vec![vec![best]], ..Sampling::greedy() }, 1, &[])[0];
-    assert_eq!(rank(&model, context, second), 2);
+    assert_eq!(model.rank_of(context, second), 2);
     assert_eq!(run(Sampling::greedy(), 1, &[best])[0], second, "masked is as good as forbidden");
     let forbidden = Sampling { logit_bias: vec![(best, -100.0)], ..Sampling::greedy() };
     assert_eq!(run(forbidden, 1, &[])[0], second);
@@ -130,7 +126,7 @@ fn truncation_bounds_the_rank_with_and_without_constraints() {
             for step in 0..200 {
                 let context = model.start(None).push(step);
                 let id = sampler.next(&model, context, &[], &[]);
-                assert!(rank(&model, context, id) <= most);
+                assert!(model.rank_of(context, id) <= most);
                 assert!(sampler.mask(&model, context, &[], &[]).contains(&id));
             }
         }
@@ -144,7 +140,7 @@ fn a_hotter_temperature_spreads_further() {
         let sampler = Sampler::new(&model, Sampling { temperature, ..warm() });
         let rank_at = |step| {
             let context = model.start(None).push(step);
-            rank(&model, context, sampler.next(&model, context, &[], &[]))
+            model.rank_of(context, sampler.next(&model, context, &[], &[]))
         };
         (0..500).map(rank_at).sum::<u32>() / 500
     };
@@ -160,7 +156,7 @@ fn drawn_ids_follow_their_probabilities() {
         let context = model.start(None).push(step);
         // Only ordinary ids are drawn: a little more than the log-prob over the whole vocabulary says.
         expected += f64::from(model.logprob_at(context, 1)).exp();
-        first += u32::from(rank(&model, context, sampler.next(&model, context, &[], &[])) == 1);
+        first += u32::from(model.rank_of(context, sampler.next(&model, context, &[], &[])) == 1);
     }
     assert!((f64::from(first) / expected - 1.0).abs() < 0.05, "{first} of {expected}");
 }

@@ -55,30 +55,20 @@ fn tests_do_not_sleep() {
 
 #[test]
 fn tests_do_not_fix_ports() {
-    for line in [
-        "TcpListener::bind(\"127.0.0.1:8080\")",
-        "\"vllm://localhost:50051\"",
-        "\"[::1]:8080\"",
-        "SocketAddr::from(([127, 0, 0, 1], 8080))",
-        "(Ipv4Addr::LOCALHOST, 8080)",
-        "bind(\"0.0.0.0:0\"); connect(\"0.0.0.0:8080\")",
+    for (line, found) in [
+        ("TcpListener::bind(\"127.0.0.1:8080\")", "1: port 8080 is fixed"),
+        ("\"vllm://localhost:50051\"", "1: port 50051 is fixed"),
+        ("\"[::1]:8080\"", "1: port 8080 is fixed"),
+        ("SocketAddr::from(([127, 0, 0, 1], 8080))", "1: port 8080 is fixed"),
+        ("(Ipv4Addr::LOCALHOST, 8080)", "1: port 8080 is fixed"),
+        ("bind(\"0.0.0.0:0\"); connect(\"0.0.0.0:8080\")", "1: port 8080 is fixed"),
     ] {
-        check(
-            TEST,
-            line,
-            &["1: port 8080 is fixed"]
-                .map(|found| if line.contains("50051") { "1: port 50051 is fixed" } else { found }),
-        );
+        check(TEST, line, &[found]);
         check(CODE, line, &[]);
     }
-    for line in [
-        "\"127.0.0.1:0\"",
-        "\"127.0.0.1:1\"",
-        "\"192.0.2.1:8080\"",
-        "\"engine-a.test:8080\"",
-        "\"127.0.0.1:{port}\"",
-    ] {
-        check(TEST, line, &[]);
+    for address in ["127.0.0.1:0", "127.0.0.1:1", "192.0.2.1:8080", "engine-a.test:8080", "127.0.0.1:{port}"]
+    {
+        check(TEST, &format!("\"{address}\""), &[]);
     }
 }
 
@@ -103,28 +93,19 @@ fn no_file_names_a_path_of_one_machine() {
 }
 
 #[test]
-fn an_allowance_with_a_reason_covers_its_line_and_the_next() {
-    check(TEST, "// tidy-allow(ports): nothing is opened here.\n\"127.0.0.1:80\"", &[]);
-    check(TEST, "\"127.0.0.1:80\" // tidy-allow(ports): nothing is opened here.", &[]);
-    check(
-        TEST,
-        "// tidy-allow(ports): nothing.\n\n\"127.0.0.1:80\"",
-        &["3: port 80 is fixed", "1: tidy-allow(ports) allows nothing here"],
-    );
-}
-
-#[test]
-fn an_allowance_names_the_rule_and_a_reason() {
-    check(
-        TEST,
-        "// tidy-allow(sleep): no.\n\"127.0.0.1:80\"",
-        &["2: port 80 is fixed", "1: tidy-allow(sleep) allows nothing here"],
-    );
-    check(
-        TEST,
-        "// tidy-allow(ports)\n\"127.0.0.1:80\"",
-        &["1: an allowance without a reason", "2: port 80 is fixed"],
-    );
+fn an_allowance_names_the_rule_and_a_reason_and_covers_its_line_and_the_next() {
+    let port = |line| format!("{line}: port 80 is fixed");
+    let nothing = |rule| format!("1: tidy-allow({rule}) allows nothing here");
+    let no_reason = "1: an allowance without a reason".to_owned();
+    for (text, expected) in [
+        ("// tidy-allow(ports): nothing is opened here.\n\"127.0.0.1:80\"", vec![]),
+        ("\"127.0.0.1:80\" // tidy-allow(ports): nothing is opened here.", vec![]),
+        ("// tidy-allow(ports): nothing.\n\n\"127.0.0.1:80\"", vec![port(3), nothing("ports")]),
+        ("// tidy-allow(sleep): no.\n\"127.0.0.1:80\"", vec![port(2), nothing("sleep")]),
+        ("// tidy-allow(ports)\n\"127.0.0.1:80\"", vec![no_reason, port(2)]),
+    ] {
+        check(TEST, text, &expected.iter().map(String::as_str).collect::<Vec<_>>());
+    }
     check("CONTRIBUTING.md", "write `tidy-allow(rule): why`", &[]);
 }
 
