@@ -18,7 +18,7 @@ fn server_info(ranks: u32) -> ServerInfo {
 fn connected(change: impl FnOnce(&mut Answers)) -> Result<Connection, EngineError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let mut answers =
-        Answers { servers: vec![server_info(1)], sources: Some(vec![source(0)]), adapters: Err("12") };
+        Answers { servers: vec![server_info(1)], sources: Some(vec![source(0)]), adapters: Err(12) };
     change(&mut answers);
     runtime.block_on(async {
         let (port, _serving) = serve(answers).await;
@@ -73,7 +73,7 @@ fn an_engine_that_changes_while_it_is_asked_is_refused() {
 
 #[test]
 fn adapters_are_asked_for_where_there_may_be_any_and_none_is_an_answer() {
-    let adapters = |max_loras, adapters: Result<&[&str], &'static str>| {
+    let adapters = |max_loras, adapters: Result<&[&str], i32>| {
         let found = connected(|answers| {
             answers.servers = vec![ServerInfo { max_loras, ..server_info(1) }];
             let adapter =
@@ -87,9 +87,9 @@ fn adapters_are_asked_for_where_there_may_be_any_and_none_is_an_answer() {
     };
     assert_eq!(adapters(2, Ok(&["b", "a"])), ["a", "b"]);
     assert_eq!(adapters(0, Ok(&["a"])), [""; 0], "not asked");
-    for off in ["9", "12"] {
+    for off in [9, 12] {
         assert_eq!(adapters(1, Err(off)), [""; 0], "status {off}");
     }
-    let [problem] = &adapters(1, Err("13"))[..] else { panic!("an engine that fails is not used") };
+    let [problem] = &adapters(1, Err(13))[..] else { panic!("an engine that fails is not used") };
     assert!(problem.contains("ListLoras: Internal"), "{problem}");
 }

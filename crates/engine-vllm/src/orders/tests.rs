@@ -36,7 +36,7 @@ async fn an_engine_that_says_nothing_is_given_up_in_time() {
 
 #[tokio::test]
 async fn an_engine_that_does_not_know_an_order_says_so() {
-    let answers = Answers { servers: Vec::new(), sources: None, adapters: Err("12") };
+    let answers = Answers { servers: Vec::new(), sources: None, adapters: Err(12) };
     let (port, _serving) = serve(answers).await;
     for outcome in all(&orders(port)).await {
         assert!(matches!(outcome, Err(EngineError::Unsupported(_))), "{outcome:?}");
