@@ -16,6 +16,7 @@ mod adapters;
 mod blocks;
 mod booked;
 mod clear;
+mod down;
 mod line;
 mod load;
 mod raw;
@@ -211,8 +212,9 @@ async fn the_rank_is_said_to_engines_that_have_several_and_to_others_only_when_p
         let engine = answering(1);
         let bench = Bench::with(std::slice::from_ref(&engine), ranks, TargetLimit::Off, PolicyKind::Kv);
         let asked = GenerateRequest { rank: pinned, ..request(Delivery::Deltas) };
-        bench.route.generate(asked).await.expect("accepted");
-        assert_eq!(engine.seen()[0].rank, said, "{ranks} ranks, pinned to {pinned:?}");
+        let tokens = bench.route.generate(asked).await.expect("accepted");
+        let placed = tokens.placement().expect("it was placed").rank;
+        assert_eq!((engine.seen()[0].rank, placed), (said, said), "{ranks} ranks, pinned to {pinned:?}");
     }
 }
 

@@ -144,3 +144,23 @@ fn a_prompt_that_is_looked_up_again_is_hashed_again_only_where_its_blocks_are_ot
     assert!(Arc::ptr_eq(&second, &look()));
     assert_eq!(Arc::strong_count(&first), 1, "what cannot match any more is not kept");
 }
+
+#[tokio::test]
+async fn a_whole_reply_of_an_adapter_is_watched_where_its_prompt_was_looked_up() {
+    let bench = Bench::new(&[hanging(), hanging()]);
+    let watched = || bench.route.shared.silent().watched();
+    let prompt: Vec<u32> = (1..=8).collect();
+    let whole = |worker: &str| GenerateRequest {
+        delivery: Delivery::Whole,
+        worker: Some(WorkerId::new(worker)),
+        ..asked("ad", &prompt)
+    };
+    bench.adapters(&[&[("ad", 1)], &[("ad", 1)]]);
+    let _first = bench.route.generate(whole("a")).await.expect("accepted");
+    assert_eq!(watched(), 1);
+    // Loads of different number: blocks have other names on b, and those on a are what is looked up first.
+    bench.adapters(&[&[("ad", 1)], &[("ad", 2)]]);
+    let _second = bench.route.generate(whole("a")).await.expect("accepted");
+    let _third = bench.route.generate(whole("b")).await.expect("accepted");
+    assert_eq!(watched(), 2);
+}
