@@ -279,17 +279,22 @@ fn all_of_an_identity_but_the_number_of_its_blocks_has_to_stay() {
 
 #[tokio::test(start_paused = true)]
 async fn engines_of_one_model_make_one_entry_with_limits_that_hold_on_all() {
+    let named = |name: &str, alias: &str, max_model_len| {
+        let mut identity = identity(name, max_model_len);
+        identity.model.names.push(alias.into());
+        vec![Ok(identity)]
+    };
     let mut fleet = run(vec![
-        ("a", vec![Ok(identity("m", 8))]),
-        ("b", vec![Ok(identity("m", 4))]),
-        ("c", vec![Ok(identity("k", 2))]),
+        ("a", named("m", "x", 8)),
+        ("b", named("m", "y", 4)),
+        ("c", named("k", "x", 2)),
         ("d", vec![Err("down")]),
     ]);
     fleet.wait_for("a=ready b=ready c=ready d=unreachable").await;
     let catalog = fleet.catalog.borrow().clone();
     let entries: Vec<_> =
-        catalog.routable().map(|model| (model.names[0].as_str(), model.max_model_len)).collect();
-    assert_eq!(entries, [("m", 4), ("k", 2)]);
+        catalog.routable().map(|model| (model.names.join(" "), model.max_model_len)).collect();
+    assert_eq!(entries, [("m x y".to_owned(), 4), ("k x".to_owned(), 2)]);
     assert_eq!(catalog.resolve(None), Resolution::Ambiguous);
     assert_eq!(catalog.reasons, ["worker d is unreachable: worker d not reached: down"]);
     fleet.stop().await;
@@ -390,6 +395,7 @@ async fn what_an_engine_says_of_its_load_is_known_of_each_rank_for_a_while() {
         problems(&fleet),
         ["it does not answer", "it does not answer"].map(|why| Some(why.to_owned()))
     );
+    assert_eq!(fleet.say(&[(4, 1), (5, 1)]).await, [Some(1), Some(1)]);
     let mut metrics = String::new();
     prometheus_client::encoding::text::encode(&mut metrics, &fleet.registry).expect("a string takes it");
     assert!(metrics.contains("load_unknown_total{worker=\"a\"} 3\n"), "{metrics}");

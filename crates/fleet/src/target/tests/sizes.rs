@@ -53,6 +53,22 @@ fn blocks_are_shown_by_tier_and_those_without_a_known_parent_are_counted() {
 }
 
 #[test]
+fn a_target_is_asked_for_lower_tiers_while_it_holds_blocks_there() {
+    for lower in [Tier::Cpu, Tier::Storage] {
+        let bench = Bench::new(ON, 16 << 20);
+        let target = &bench.targets[0];
+        let check = |news: KvNews, expected: bool| {
+            target.apply(&bench.blocks, news);
+            assert_eq!(target.lower_tiers(), expected, "{lower:?}");
+        };
+        check(block(None, 1, Tier::Gpu), false);
+        check(block(None, 1, lower), true);
+        check(KvNews::Events(vec![KvEvent::Removed { hashes: vec![EngineHash(1)], tier: Tier::Gpu }]), true);
+        check(KvNews::Events(vec![KvEvent::Removed { hashes: vec![EngineHash(1)], tier: lower }]), false);
+    }
+}
+
+#[test]
 fn the_index_is_shown_as_large_as_it_is() {
     let (mut registry, blocks) =
         (Registry::default(), Arc::new(Blocks::new(IndexConfig { bytes_max: tito_kv_index::BYTES_MIN }, 7)));
