@@ -69,6 +69,23 @@ fn a_target_is_asked_for_lower_tiers_while_it_holds_blocks_there() {
 }
 
 #[test]
+fn the_shape_has_another_version_when_it_changed_and_only_then() {
+    let bench = Bench::new(ON, 16 << 20);
+    let check = |news: KvNews, changes: u64| {
+        let (before, said) = (bench.blocks.shape_version(), format!("{news:?}"));
+        bench.targets[0].apply(&bench.blocks, news);
+        assert_eq!(bench.blocks.shape_version() - before, changes, "{said}");
+    };
+    check(KvNews::Complete, 1);
+    check(block(None, 1, Tier::Gpu), 0);
+    check(KvNews::MediaInexact("no offsets".into()), 1);
+    check(KvNews::MediaInexact("no offsets".into()), 0);
+    check(block(Some(1), 2, Tier::Gpu), 0);
+    check(KvNews::Partial("a gap".into()), 1);
+    check(KvNews::Partial("a gap".into()), 0);
+}
+
+#[test]
 fn the_index_is_shown_as_large_as_it_is() {
     let (mut registry, blocks) =
         (Registry::default(), Arc::new(Blocks::new(IndexConfig { bytes_max: tito_kv_index::BYTES_MIN }, 7)));
