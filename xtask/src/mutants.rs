@@ -24,6 +24,13 @@ mod tool;
 const PACKAGES: [&str; 6] =
     ["tito-dataplane", "tito-policy", "tito-router", "tito-fleet", "tito-formats", "tito-kv-index"];
 
+/// Own tests of every crate first, then those once more that may have hung for want of a core, then everything together.
+const STEPS: [(Option<Outcome>, Tests); 3] = [
+    (None, Tests::Own),
+    (Some(Outcome::TimedOut), Tests::Own),
+    (Some(Outcome::MissedByOwn), Tests::WholeStack),
+];
+
 /// Arguments of `cargo xtask mutants`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -69,8 +76,10 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Verdict> {
     let mut record = Record::open(Path::new(&format!("{folder}/{commit}.tsv")))?;
     let strata = strata(workspace, args, &tree)?;
     println!("mutants of commit {commit}, seed {}", args.seed);
-    for stratum in &strata {
-        stratum.test(&tree, &mut record, deadline)?;
+    for (state, tests) in STEPS {
+        for stratum in &strata {
+            stratum.test(&tree, &mut record, state, tests, deadline)?;
+        }
     }
     print!("\n{}", report(&strata, &record));
     Ok(verdict(&strata, &record, args.at_least))
@@ -110,31 +119,33 @@ fn chosen<'a>(workspace: &'a Workspace, args: &Args) -> Result<Vec<&'a Crate>> {
 }
 
 impl Stratum<'_> {
-    /// Tests until the share is full of viable mutants and each survivor has met every test.
-    fn test(&self, tree: &Tree, record: &mut Record, deadline: Instant) -> Result<()> {
-        let steps = [(None, Tests::Own), (Some(Outcome::TimedOut), Tests::Own)];
-        for (state, tests) in steps.into_iter().chain([(Some(Outcome::MissedByOwn), Tests::WholeStack)]) {
-            // Each round of the first step replaces the unviable ones of the round before.
-            loop {
-                let names = self.sample(record).into_iter().filter(|name| record.get(name) == state);
-                let names: Vec<String> = names.map(str::to_owned).collect();
-                let left = deadline.saturating_duration_since(Instant::now());
-                if names.is_empty() || left.is_zero() {
-                    break;
-                }
-                println!("--- {}: {} mutants, tests: {tests:?}", self.package.name, names.len());
-                let known = tree.test(self.package, &names, tests, left)?;
-                if known.is_empty() && !deadline.saturating_duration_since(Instant::now()).is_zero() {
-                    bail!("cargo mutants tested none of the mutants of {}, see above", self.package.name);
-                }
-                let again = state == Some(Outcome::TimedOut);
-                for (name, outcome) in known {
-                    let hangs = outcome == Outcome::TimedOut && (again || tests == Tests::WholeStack);
-                    record.set(&self.package.name, &name, if hangs { Outcome::Hung } else { outcome })?;
-                }
+    /// One step: tests those of the sample that are in this state. Rounds of the first step replace the unviable ones of
+    /// the round before, until the share is full of viable mutants.
+    fn test(
+        &self,
+        tree: &Tree,
+        record: &mut Record,
+        state: Option<Outcome>,
+        tests: Tests,
+        deadline: Instant,
+    ) -> Result<()> {
+        loop {
+            let names = self.sample(record).into_iter().filter(|name| record.get(name) == state);
+            let names: Vec<String> = names.map(str::to_owned).collect();
+            let left = deadline.saturating_duration_since(Instant::now());
+            if names.is_empty() || left.is_zero() {
+                return Ok(());
+            }
+            println!("--- {}: {} mutants, tests: {tests:?}", self.package.name, names.len());
+            let known = tree.test(self.package, &names, tests, left)?;
+            if known.is_empty() && !deadline.saturating_duration_since(Instant::now()).is_zero() {
+                bail!("cargo mutants tested none of the mutants of {}, see above", self.package.name);
+            }
+            for (name, outcome) in known {
+                let hangs = outcome == Outcome::TimedOut && state.is_some();
+                record.set(&self.package.name, &name, if hangs { Outcome::Hung } else { outcome })?;
             }
         }
-        Ok(())
     }
 
     /// The first mutants in the order of the seed that are viable or not known to be unviable.
