@@ -23,6 +23,7 @@ use crate::report::Report;
 use crate::rng::{Purpose, Rng};
 use crate::run::{Error, run};
 use crate::table::UNCHECKED;
+use crate::verdict::RunVerdict;
 
 pub(crate) use summary::median;
 pub use summary::{MinMax, TargetSummary};
@@ -30,6 +31,8 @@ pub use summary::{MinMax, TargetSummary};
 /// The result of a comparison. The first target is the one the others are compared with.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
+    /// The worst of its runs'.
+    pub verdict: RunVerdict,
     /// Number of rounds.
     pub rounds: u32,
     /// One entry per target, in the order given.
@@ -44,14 +47,15 @@ pub struct Comparison {
 impl Comparison {
     /// True when every run was.
     pub fn ok(&self) -> bool {
-        self.runs.iter().all(Report::ok)
+        self.verdict.ok()
     }
 
     /// Summarises runs made in rounds of `targets` runs each.
     pub(crate) fn new(rounds: u32, targets: usize, runs: Vec<Report>, warnings: Vec<String>) -> Self {
         let rounds_of_runs: Vec<&[Report]> = runs.chunks_exact(targets).collect();
         let summaries = (0..targets).map(|target| TargetSummary::new(target, &rounds_of_runs)).collect();
-        Self { rounds, targets: summaries, runs, warnings }
+        let verdict = runs.iter().map(|run| run.verdict).max().unwrap_or(RunVerdict::Failed);
+        Self { verdict, rounds, targets: summaries, runs, warnings }
     }
 }
 

@@ -42,6 +42,7 @@ mod target;
 #[cfg(test)]
 mod testing;
 mod times;
+mod verdict;
 mod workload;
 
 pub use compare::{Comparison, MinMax, TargetSummary, compare};
@@ -64,3 +65,4 @@ pub use run::{Error, run};
 pub use series::{Interval, Series};
 pub use steady::SteadyWindow;
 pub use sweep::{RateVerdict, Sweep, SweepConfig, SweepStep, sweep};
+pub use verdict::RunVerdict;

@@ -92,7 +92,7 @@ fn stroke(place: usize) -> String {
     format!("stroke=\"{}\"", COLOURS[place % COLOURS.len()])
 }
 
-/// A line of values over something, in a colour by its place in the legend; gaps are left out.
+/// A line of values over something, in a colour by its place in the legend; it is interrupted where there is no value.
 struct Curve<'a> {
     colour: usize,
     dashed: bool,
@@ -113,8 +113,11 @@ fn lines(out: &mut String, panel: &Panel, title: &str, of: &[Curve<'_>], x_unit:
     panel.grid_y(out, y, number)?;
     for line in of {
         let dash = if line.dashed { " stroke-dasharray=\"4 3\"" } else { "" };
-        let points = line.points.iter().filter_map(|(x, y)| Some((*x, (*y)?)));
-        panel.curve(out, (x, y), points, &format!("{}{dash}", stroke(line.colour)))?;
+        let style = format!("{}{dash}", stroke(line.colour));
+        for part in line.points.split(|(_, y)| y.is_none()).filter(|part| !part.is_empty()) {
+            let points = part.iter().filter_map(|(x, y)| Some((*x, (*y)?)));
+            panel.curve(out, (x, y), points, &style)?;
+        }
     }
     Ok(())
 }

@@ -14,10 +14,13 @@ use crate::process::Reading;
 use crate::series::Series;
 use crate::stats::{Stats, Tally};
 use crate::steady::SteadyWindow;
+use crate::verdict::{RunSigns, RunVerdict};
 
 /// What one run measured. Serializes to the JSON of `tito bench --json`; absent measurements are null.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
+    /// Whether the run may be used.
+    pub verdict: RunVerdict,
     /// Who was measured.
     pub target: TargetLabel,
     /// What each request asked for.
@@ -183,10 +186,7 @@ impl Report {
     /// True when every request got a right reply, none was shed, every named process lived to the end, and the generator
     /// was not late.
     pub fn ok(&self) -> bool {
-        let valid = self.late.is_empty() || self.report.late_allowed;
-        let Requests { succeeded, failed, shed, warmup_succeeded: _, warmup_failed } = self.requests;
-        let served = succeeded > 0 && failed + shed + warmup_failed == 0;
-        served && self.process_errors.is_empty() && !self.gave_up && valid
+        self.verdict.ok()
     }
 
     pub(crate) fn new(config: &BenchConfig, measured: Measured) -> Self {
@@ -214,7 +214,21 @@ impl Report {
             coalesced: events_coalesced,
             generator,
         });
+        let requests = Requests {
+            succeeded: stats.succeeded,
+            failed: stats.failed,
+            shed: stats.shed,
+            warmup_succeeded: warmup.succeeded,
+            warmup_failed: warmup.failed,
+        };
+        let verdict = RunVerdict::of(RunSigns {
+            requests,
+            broken: gave_up || !costs.errors.is_empty(),
+            late: !late.is_empty(),
+            late_allowed: config.report.late_allowed,
+        });
         Self {
+            verdict,
             target: TargetLabel {
                 name: config.target.name.clone(),
                 url: config.target.url.clone(),
@@ -227,13 +241,7 @@ impl Report {
             report: config.report,
             clock,
             elapsed_s,
-            requests: Requests {
-                succeeded: stats.succeeded,
-                failed: stats.failed,
-                shed: stats.shed,
-                warmup_succeeded: warmup.succeeded,
-                warmup_failed: warmup.failed,
-            },
+            requests,
             requests_per_s: per_s(stats.succeeded),
             prompt_tokens_per_s: per_s(stats.prompt_tokens),
             output_tokens_per_s: per_s(stats.output_tokens),

@@ -11,6 +11,7 @@ use crate::config::{BenchConfig, ConfigError, Load, check_sweep};
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::run::{Error, run};
+use crate::verdict::RunVerdict;
 use search::Search;
 
 pub use verdict::RateVerdict;
@@ -34,6 +35,8 @@ pub struct SweepConfig {
 /// What a sweep found.
 #[derive(Debug, Clone, Serialize)]
 pub struct Sweep {
+    /// Whether the knee may be used.
+    pub verdict: RunVerdict,
     /// How it searched.
     pub config: SweepConfig,
     /// Highest rate that the server kept up with, arrivals per second; null when there was none.
@@ -60,14 +63,20 @@ pub struct SweepStep {
 impl Sweep {
     /// True when there is a knee, and what limits it is the server and not the generator.
     pub fn ok(&self) -> bool {
-        let by_server = self.limit.is_some_and(|limit| limit != RateVerdict::GeneratorLate);
-        self.knee_per_s.is_some() && by_server
+        self.verdict.ok()
     }
 
     fn new(config: SweepConfig, search: Search, steps: Vec<SweepStep>) -> Self {
         let failed = steps.iter().rfind(|step| Some(step.rate_per_s) == search.failed);
         let limit = failed.map(|step| step.verdict);
-        Self { config, knee_per_s: search.passed, too_high_per_s: search.failed, limit, steps }
+        let late = steps.iter().any(|step| step.report.verdict == RunVerdict::Late);
+        let verdict = match (search.passed, limit) {
+            (_, Some(RateVerdict::GeneratorLate)) => RunVerdict::Invalid,
+            (None, _) | (_, None) => RunVerdict::Failed,
+            (Some(_), Some(_)) if late => RunVerdict::Late,
+            (Some(_), Some(_)) => RunVerdict::Ok,
+        };
+        Self { verdict, config, knee_per_s: search.passed, too_high_per_s: search.failed, limit, steps }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::config::{Api, ArrivalProcess, Load, PromptSource, SessionConfig, Stop
 use crate::goodput::Goodput;
 use crate::report::{Clock, Report, TargetLabel};
 use crate::steady::SteadyWindow;
+use crate::verdict::RunVerdict;
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -32,27 +33,35 @@ impl fmt::Display for Report {
         write!(f, "{:.0} output tokens/s, ", self.output_tokens_per_s)?;
         writeln!(f, "{:.0} prompt tokens/s", self.prompt_tokens_per_s)?;
         fmt_times(self, f)?;
+        fmt_coalesced(self, f)?;
         fmt_steady(self, f)?;
         fmt_costs(self, f)?;
-        for (kind, failures) in &self.failures {
-            writeln!(f, "FAILED       {} × {kind}: {}", failures.count, failures.example)?;
-        }
-        if requests.shed > 0 {
-            writeln!(f, "FAILED       {} arrivals shed: too many requests in flight", requests.shed)?;
-        }
-        for error in &self.process_errors {
-            writeln!(f, "FAILED       {error}")?;
-        }
-        for reason in &self.late {
-            let verdict = if self.report.late_allowed { "LATE        " } else { "INVALID     " };
-            writeln!(f, "{verdict} {reason}")?;
-        }
-        if self.gave_up {
-            writeln!(f, "FAILED       gave up after {} failed requests", self.limits.failures_max)?;
-        }
-        Ok(())
+        troubles(self).into_iter().try_for_each(|(word, reason)| writeln!(f, "{word:<12} {reason}"))
     }
 }
+
+/// What is wrong with a run: the word of the verdict that it leads to, and a reason for each.
+fn troubles(report: &Report) -> Vec<(&'static str, String)> {
+    let failed = |reason: String| (RunVerdict::Failed.word(), reason);
+    let mut troubles: Vec<_> = report
+        .failures
+        .iter()
+        .map(|(kind, failures)| failed(format!("{} × {kind}: {}", failures.count, failures.example)))
+        .collect();
+    if report.requests.shed > 0 {
+        troubles.push(failed(format!("{} arrivals shed: too many requests in flight", report.requests.shed)));
+    }
+    troubles.extend(report.process_errors.iter().cloned().map(failed));
+    let late = if report.report.late_allowed { RunVerdict::Late } else { RunVerdict::Invalid };
+    troubles.extend(report.late.iter().map(|reason| (late.word(), reason.clone())));
+    if report.gave_up {
+        troubles.push(failed(format!("gave up after {} failed requests", report.limits.failures_max)));
+    }
+    troubles
+}
+
+/// Share of the events read together beyond which the gaps between events say little.
+const NOTED_FROM: f64 = 0.5;
 
 /// What a report says where any certificate was accepted.
 pub(crate) const UNCHECKED: &str =
@@ -98,6 +107,20 @@ fn fmt_times(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
             "             > at least: a failed request took at least the time after which it failed"
+        )?;
+    }
+    Ok(())
+}
+
+/// Gaps of zero come from events that were read together.
+fn fmt_coalesced(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Some(share) = report.events_coalesced else { return Ok(()) };
+    writeln!(f, "coalesced    {:.1} % of the events were read together with the one before", share * 100.0)?;
+    let median_is_zero = report.itl_event_ms.is_some_and(|gaps| shown_time(gaps.p50, false) == "0.000");
+    if share > NOTED_FROM || median_is_zero {
+        writeln!(
+            f,
+            "NOTE         most events came several at once: ITL of 0 means that, not a fast engine; see TPOT"
         )?;
     }
     Ok(())

@@ -1,5 +1,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::{Comparison, MinMax, compare, order, unchecked, unequal};
 use crate::config::{Api, Load, PrefixConfig, PromptSource, Stop, Target, Trust};
@@ -39,6 +42,51 @@ async fn ratios_are_taken_within_a_round_so_that_drift_cancels() {
         !comparison.targets[0].median.contains_key("ttft_ms.p50"),
         "what was not measured is not compared"
     );
+}
+
+/// A run of `requests` of which those from number `slow_from` on time out.
+async fn a_run(name: &str, requests: u64, slow_from: u64) -> Report {
+    let mut config = config(Api::Generate, false);
+    config.load = Load::Closed { concurrency: 1, stop: Stop::Requests(requests) };
+    config.target.name = name.to_owned();
+    run_in_memory(&config, move |asked| {
+        let wait =
+            if asked.number < slow_from { Duration::from_millis(100) } else { Duration::from_secs(31) };
+        Answer { not_before: Some(Instant::now() + wait), ..Answer::json(TWO_TOKENS) }
+    })
+    .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn rounds_in_which_requests_timed_out_count_with_what_they_took_at_least() {
+    // Each figure is of three rounds; in so many of them half of b's requests time out.
+    let key = "e2e_ms.p99";
+    for (sick, exact, spread) in [(0, true, true), (1, true, false), (2, false, false), (3, false, false)] {
+        let mut runs = Vec::new();
+        for round in 0..3 {
+            runs.push(a_run("a", 4, 4).await);
+            runs.push(a_run("b", 4, if round < sick { 2 } else { 4 }).await);
+        }
+        let b = &Comparison::new(3, 2, runs, Vec::new()).targets[1];
+        let least = if exact { 99.0 } else { 29_000.0 };
+        assert!((least..1.1 * least).contains(&b.median[key]), "{sick}: {b:?}");
+        assert_eq!(b.lower_bounds.contains(key), !exact, "{sick}: {b:?}");
+        assert_eq!(b.ratio.contains_key(key), exact, "{sick}: {b:?}");
+        assert_eq!(b.spread.contains_key(key), spread, "{sick}: {b:?}");
+        assert_eq!(b.ratio_spread.contains_key(key), spread, "{sick}: {b:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_number_that_some_rounds_lack_has_no_median() {
+    let mut runs = Vec::new();
+    for cost in [Some(1.0), None, Some(3.0)] {
+        runs.push(a_report("a", 1.0).await);
+        runs.push(Report { cpu_ms_per_request: cost, ..a_report("b", 1.0).await });
+    }
+    let b = &Comparison::new(3, 2, runs, Vec::new()).targets[1];
+    assert_eq!(b.incomplete, [("cpu_ms_per_request", 2)].into());
+    assert!(!b.median.contains_key("cpu_ms_per_request") && b.median.contains_key("requests_per_s"), "{b:?}");
 }
 
 /// What one run asked, warm-up first.

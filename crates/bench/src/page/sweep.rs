@@ -25,12 +25,12 @@ pub(super) fn draw(out: &mut String, sweep: &Sweep) -> fmt::Result {
         let title = "Requests/s by arrival rate: done, dashed offered";
         let rates = [curve(4, true, &offered), curve(2, false, &done), curve(1, false, &good)];
         lines(out, &panel(0, Side::Whole), title, &rates, "/s")?;
-        for (side, title, quantile) in [
-            (Side::Left, "Milliseconds, median", (|times| times.p50) as fn(Percentiles) -> f64),
-            (Side::Right, "Milliseconds, p99", |times| times.p99),
-        ] {
-            let ttft = by_rate(&|report| report.ttft_ms.map(quantile));
-            let e2e = by_rate(&|report| report.e2e_ms.map(quantile));
+        for (side, title, statistic) in
+            [(Side::Left, "Milliseconds, median", "p50"), (Side::Right, "Milliseconds, p99", "p99")]
+        {
+            let exact = |times: Option<Percentiles>| times.and_then(|times| times.exact(statistic));
+            let ttft = by_rate(&|report| exact(report.ttft_ms));
+            let e2e = by_rate(&|report| exact(report.e2e_ms));
             lines(out, &panel(1, side), title, &[curve(0, false, &ttft), curve(2, false, &e2e)], "/s")?;
         }
         Ok(())

@@ -32,7 +32,7 @@ async fn the_json_names_every_number_with_its_unit() {
     let mut keys = String::new();
     list_keys(&json, "", &mut keys);
     expect![[r"
-         clock elapsed_s requests_per_s prompt_tokens_per_s output_tokens_per_s ttft_ms itl_ms itl_event_ms tpot_ms goodput steady send_lag_ms events_coalesced connections_opened cpu_ms_per_request rss_peak_bytes gave_up
+         verdict clock elapsed_s requests_per_s prompt_tokens_per_s output_tokens_per_s ttft_ms itl_ms itl_event_ms tpot_ms goodput steady send_lag_ms events_coalesced connections_opened cpu_ms_per_request rss_peak_bytes gave_up
         target name url api certificates_checked
         workload session output_tokens ignore_eos stream seed prompt_seed
         workload.prompts

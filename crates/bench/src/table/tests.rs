@@ -7,6 +7,7 @@ use crate::config::{Api, ArrivalProcess, Load, PrefixConfig};
 use crate::percentiles::{LowerBounds, Percentiles};
 use crate::report::{Clock, Failures, GeneratorUse, ProcessUse, Report};
 use crate::testing::{Answer, TWO_TOKENS, config, random, run_in_memory};
+use crate::verdict::RunVerdict;
 
 /// A report whose every number is known.
 async fn report() -> Report {
@@ -121,10 +122,15 @@ async fn a_comparison_reads_like_this() {
         spread: [("requests_per_s", MinMax { min: 0.9 * rate, max: 1.0 * rate })].into(),
         ratio: [("requests_per_s", ratio)].into(),
         ratio_spread: [("requests_per_s", MinMax { min: ratio, max: ratio })].into(),
+        ..TargetSummary::default()
     };
-    let targets = vec![summary("tito", 9000.0, 1.0, Some(0.07)), summary("peer", 1200.5, 0.133, None)];
+    let mut targets = vec![summary("tito", 9000.0, 1.0, Some(0.07)), summary("peer", 1200.5, 0.133, None)];
+    targets[0].median.insert("e2e_ms.p99", 30_000.0);
+    targets[0].lower_bounds.insert("e2e_ms.p99");
+    targets[1].incomplete.insert("rss_peak_bytes", 4);
     let (runs, warnings) = (vec![report().await], vec!["a and b share".to_owned()]);
-    let comparison = Comparison { rounds: 5, targets, runs, warnings };
+    let verdict = RunVerdict::Ok;
+    let comparison = Comparison { verdict, rounds: 5, targets, runs, warnings };
     expect![[r"
         unary, 4 prompt tokens, 2 output tokens, seed 7
         closed loop, 1 in flight, 1 requests
@@ -132,18 +138,72 @@ async fn a_comparison_reads_like_this() {
         medians of 5 rounds ± half their range; × is against tito, per round
                                                             tito                              peer
         cpu_ms_per_request               0.070                                                   –
+        e2e_ms.p99                  >30000.000                                                   –
         requests_per_s                9000.000   ±5.0 %   ×1.000        1200.500   ±5.0 %   ×0.133
+        rss_peak_bytes                                         –                     4 of 5 rounds
+                              > at least: in too many rounds failed requests hide the value
     "]]
     .assert_eq(&comparison.to_string());
 }
 
+/// The report of a run that was late, or of which a request failed.
+async fn bad(verdict: RunVerdict) -> Report {
+    let mut report = report().await;
+    report.verdict = verdict;
+    report.report.late_allowed = verdict == RunVerdict::Late;
+    match verdict {
+        RunVerdict::Ok => (),
+        RunVerdict::Late | RunVerdict::Invalid => report.late.push("requests were sent late".to_owned()),
+        RunVerdict::Failed => {
+            report
+                .failures
+                .insert("status_503".to_owned(), Failures { count: 2, example: "busy".to_owned() });
+        }
+    }
+    report
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_target_whose_runs_all_failed_shows_the_first_of_them_alone() {
-    let mut failed = report().await;
-    failed.requests.failed = 1;
-    let runs = vec![report().await, failed.clone(), report().await, failed];
-    let lines = Comparison::new(2, 2, runs, Vec::new()).to_string();
-    let shown: Vec<&str> = lines.lines().filter(|line| line.starts_with("FAILED ")).collect();
-    assert_eq!(shown, ["FAILED       2 of 2 runs of it, first:"]);
-    assert_eq!(lines.matches("\nrequests ").count(), 1, "{lines}");
+async fn runs_that_failed_and_runs_that_were_late_are_counted_apart_above_the_medians() {
+    use RunVerdict::{Failed, Invalid, Late, Ok};
+    for (verdicts, lines, verdict) in [
+        ([Ok, Ok, Ok, Ok], "", Ok),
+        ([Ok, Failed, Ok, Failed], "FAILED       2 of 2 runs of it: 2 × status_503: busy\n", Failed),
+        (
+            [Invalid, Ok, Failed, Late],
+            "INVALID      1 of 2 runs of it: requests were sent late\n\
+             FAILED       1 of 2 runs of it: 2 × status_503: busy\n\
+             LATE         1 of 2 runs of it: requests were sent late\n",
+            Invalid,
+        ),
+    ] {
+        let mut runs = Vec::new();
+        for verdict in verdicts {
+            runs.push(bad(verdict).await);
+        }
+        let comparison = Comparison::new(2, 2, runs, Vec::new());
+        assert_eq!(comparison.verdict, verdict);
+        let text = comparison.to_string();
+        let (above, below) = text.split_once("medians of ").unwrap();
+        let (_, counted) = above.split_once("requests\n").unwrap();
+        assert_eq!(counted, lines, "{text}");
+        let bad = [Failed, Invalid].contains(&verdict);
+        assert_eq!(
+            below.matches("\nrequests ").count(),
+            usize::from(bad),
+            "the first run of a target alone: {text}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_says_how_many_events_were_read_together_and_warns_where_most_were() {
+    for (share, p50, noted) in [(0.0, 5.0, false), (0.25, 5.0, false), (0.845, 0.0, true), (0.5, 0.0, true)] {
+        let mut report = report().await;
+        report.events_coalesced = Some(share);
+        report.itl_event_ms = report.e2e_ms.map(|times| Percentiles { p50, ..times });
+        let text = report.to_string();
+        let line = format!("\ncoalesced    {:.1} % of the events", share * 100.0);
+        assert!(text.contains(&line) && text.contains("\nNOTE ") == noted, "{text}");
+    }
 }
