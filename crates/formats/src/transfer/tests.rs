@@ -44,6 +44,11 @@ fn a_pull_needs_everything_that_a_decode_engine_reads() {
         let expected = format!("Invalid kv_transfer_params.remote_block_ids: {missing}");
         check(&format!("{{\"do_remote_prefill\":{truthy}}}"), &expected);
     }
+    // Mooncake's hand-off is known by two members; one of them alone is a pull.
+    for half in ["\"transfer_id\":\"t\"", "\"remote_bootstrap_addr\":\"http://h.test\""] {
+        let expected = format!("Invalid kv_transfer_params.remote_block_ids: {missing}");
+        check(&format!("{{\"do_remote_prefill\":true,{half}}}"), &expected);
+    }
     for falsy in ["false", "0", "\"\"", "null", "[]", "{}"] {
         check(&format!("{{\"do_remote_prefill\":{falsy}}}"), "ok");
     }

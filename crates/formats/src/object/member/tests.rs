@@ -35,3 +35,16 @@ fn half_a_surrogate_pair_is_said_to_be_no_text() {
     let pair = r#"{"prompt":[1],"cache_salt":"\ud83d\ude00"}"#;
     assert_eq!(outcome(&bind(&OpenAiCompletions, pair)), "ok");
 }
+
+#[test]
+fn lists_of_whole_numbers_are_read_without_a_parser_and_others_are_left_to_it() {
+    let check = |json: &str, expected: Option<&[TokenId]>| {
+        assert_eq!(plain_ids(json).as_deref(), expected, "{json}");
+    };
+    check("[]", Some(&[]));
+    check("[0]", Some(&[0]));
+    check("[ 1,\n20 ,4294967295 ]", Some(&[1, 20, 4_294_967_295]));
+    for other in ["[4294967296]", "[-1]", "[1.0]", "[1e3]", "[null]", "[[1]]", "{}", "1", "\"[1]\""] {
+        check(other, None);
+    }
+}
