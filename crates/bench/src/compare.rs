@@ -12,6 +12,7 @@ mod figures;
 mod shared;
 mod summary;
 
+use std::error::Error as _;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -21,7 +22,7 @@ use crate::input::Matched;
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::rng::{Purpose, Rng};
-use crate::run::{Error, run};
+use crate::run::{Error, read_processes, run};
 use crate::table::UNCHECKED;
 use crate::verdict::RunVerdict;
 
@@ -33,8 +34,10 @@ pub use summary::{MinMax, TargetSummary};
 pub struct Comparison {
     /// The worst of its runs'.
     pub verdict: RunVerdict,
-    /// Number of rounds.
+    /// Number of rounds that were measured whole.
     pub rounds: u32,
+    /// Why no more rounds were measured, where more were asked for; null otherwise.
+    pub stopped: Option<String>,
     /// One entry per target, in the order given.
     pub targets: Vec<TargetSummary>,
     /// Every run: round by round, in each the targets in the order given. Round r was begun by target r, modulo their
@@ -55,12 +58,18 @@ impl Comparison {
         let rounds_of_runs: Vec<&[Report]> = runs.chunks_exact(targets).collect();
         let summaries = (0..targets).map(|target| TargetSummary::new(target, &rounds_of_runs)).collect();
         let verdict = runs.iter().map(|run| run.verdict).max().unwrap_or(RunVerdict::Failed);
-        Self { verdict, rounds, targets: summaries, runs, warnings }
+        Self { verdict, rounds, stopped: None, targets: summaries, runs, warnings }
+    }
+
+    /// The comparison could not go on, so it has failed.
+    fn stopped(self, reason: String) -> Self {
+        Self { verdict: self.verdict.max(RunVerdict::Failed), stopped: Some(reason), ..self }
     }
 }
 
 /// Measures `config.target` and each of `others` once per round. Round r uses the seed `config.workload.seed + r` for
-/// all targets, and a prompt seed of its own for each.
+/// all targets, and a prompt seed of its own for each. An error after the first round ends the comparison and leaves the rounds
+/// before it.
 pub async fn compare(
     config: &BenchConfig,
     others: &[Target],
@@ -85,19 +94,31 @@ pub async fn compare(
         config
     };
     for at in 0..targets.len() {
-        of(at, 0).check().map_err(Error::Config)?;
+        let first = of(at, 0);
+        first.check().map_err(Error::Config)?;
+        read_processes(&first)?;
     }
     let mut backends = Vec::new();
     for target in &targets {
         backends.push(shared::backend(target).await);
     }
-    let mut runs = Vec::new();
-    for round in 0..rounds {
+    let (mut runs, mut stopped) = (Vec::new(), None);
+    'rounds: for round in 0..rounds {
         let mut turn = Vec::new();
         for at in order(round, targets.len()) {
-            let mut report = run(&of(at, round), progress).await?;
-            report.target.name.clone_from(&targets[at].name);
-            turn.push((at, report));
+            let name = &targets[at].name;
+            match run(&of(at, round), progress).await {
+                Ok(mut report) => {
+                    report.target.name.clone_from(name);
+                    turn.push((at, report));
+                }
+                Err(error) if round == 0 => return Err(error),
+                Err(error) => {
+                    stopped =
+                        Some(format!("ended in round {} of {rounds}: {name}: {}", round + 1, words(&error)));
+                    break 'rounds;
+                }
+            }
         }
         turn.sort_by_key(|(at, _)| *at);
         runs.extend(turn.into_iter().map(|(_, report)| report));
@@ -107,7 +128,18 @@ pub async fn compare(
         warnings.extend(unequal(matched));
         warnings.extend(repeated(config, matched, rounds));
     }
-    Ok(Comparison::new(rounds, targets.len(), runs, warnings))
+    let measured = (runs.len() / targets.len()) as u32;
+    let comparison = Comparison::new(measured, targets.len(), runs, warnings);
+    Ok(match stopped {
+        Some(reason) => comparison.stopped(reason),
+        None => comparison,
+    })
+}
+
+/// An error with its causes.
+fn words(error: &Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+    causes.fold(error.to_string(), |words, cause| format!("{words}: {cause}"))
 }
 
 /// How many prompts of a data set each run may send before it sends those of another run.

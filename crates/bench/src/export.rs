@@ -3,7 +3,7 @@
 //! A thread of its own writes, so that a slow disk does not make the generator late. Between the two is a bounded queue; a
 //! line that finds it full is lost and counted, because waiting would change the load.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -134,9 +134,10 @@ enum Message {
 }
 
 impl Export {
-    /// Creates the file, or empties it. Give the export to the run as its progress, and end it with [`Export::finish`].
+    /// Opens or creates the file. It is emptied with the first line, or at the end: a run that cannot begin leaves it as it
+    /// is. Give the export to the run as its progress, and end it with [`Export::finish`].
     pub fn create(path: &Path, progress: Arc<dyn Progress>) -> io::Result<(Arc<Self>, ExportWriter)> {
-        let file = File::create(path)?;
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
         let (queue, lines) = sync_channel(QUEUE_LINES_MAX);
         let writer = std::thread::Builder::new().name("export".to_owned());
         let writer = writer.spawn(move || write(BufWriter::new(file), &lines))?;
@@ -180,6 +181,7 @@ impl Progress for Export {
 
 /// Writes until the end, or until every sender is gone; flushes whenever there is nothing to do.
 fn write(mut file: BufWriter<File>, lines: &Receiver<Message>) -> io::Result<()> {
+    let mut emptied = false;
     loop {
         let line = match lines.try_recv() {
             Ok(line) => Some(line),
@@ -189,11 +191,20 @@ fn write(mut file: BufWriter<File>, lines: &Receiver<Message>) -> io::Result<()>
             }
             Err(TryRecvError::Disconnected) => None,
         };
+        if line.is_some() && !emptied {
+            empty(file.get_ref())?;
+            emptied = true;
+        }
         match line {
             Some(Message::Text(line)) => writeln!(file, "{line}")?,
             Some(Message::End) | None => return file.flush(),
         }
     }
+}
+
+/// Only files have a length: a pipe or a device has none.
+fn empty(file: &File) -> io::Result<()> {
+    if file.metadata()?.is_file() { file.set_len(0) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -86,8 +86,11 @@ pub(crate) async fn run_over<T: Transport>(
         progress.end();
     }
 
-    // Read again: what the warm-up cost is not part of the run.
-    let before = before.iter().map(Reading::again).collect::<Result<Vec<_>, _>>().map_err(Error::Process)?;
+    // Read again: what the warm-up cost is not part of the run, and what did not survive it has no cost.
+    let (mut survived, mut vanished) = (Vec::new(), Vec::new());
+    for before in before {
+        before.again().map_or_else(|error| vanished.push(error.to_string()), |now| survived.push(now));
+    }
     let generator_before = Reading::take(std::process::id()).ok();
     let probe = Probe::start(&caller.lag, pacer).map_err(Error::Timer)?;
     progress.begin(name, total(config));
@@ -116,7 +119,7 @@ pub(crate) async fn run_over<T: Transport>(
         }
     }
     probe.end().map_err(Error::Timer)?;
-    let costs = costs(before, generator_before);
+    let costs = costs(survived, vanished, generator_before);
     progress.end();
 
     let gave_up = warmup.gave_up() || phase.gave_up();
@@ -185,13 +188,13 @@ fn total(config: &BenchConfig) -> Total {
     }
 }
 
-fn read_processes(config: &BenchConfig) -> Result<Vec<Reading>, Error> {
+pub(crate) fn read_processes(config: &BenchConfig) -> Result<Vec<Reading>, Error> {
     let readings = config.target.pids.iter().map(|pid| Reading::take(*pid));
     readings.collect::<Result<_, _>>().map_err(Error::Process)
 }
 
-fn costs(before: Vec<Reading>, generator_before: Option<Reading>) -> Costs {
-    let mut costs = Costs::default();
+fn costs(before: Vec<Reading>, vanished: Vec<String>, generator_before: Option<Reading>) -> Costs {
+    let mut costs = Costs { errors: vanished, ..Costs::default() };
     for before in before {
         match before.again() {
             Ok(after) => costs.pairs.push((before, after)),

@@ -11,12 +11,14 @@ use tokio::time::Instant;
 
 use crate::caller::Call;
 use crate::latency::{Latencies, arrivals};
-use crate::times::Sample;
+use crate::times::{Sample, quantile};
 
 /// Intervals that are kept.
 const ROWS_MAX: usize = 600;
 /// Significant decimal digits of a latency: within 1 %.
 const SIGNIFICANT_DIGITS: u8 = 2;
+/// Two latencies that differ by less than this share of the smaller one cannot be told apart, as each is within 1 %.
+const RESOLUTION: f64 = 0.02;
 
 /// What a run did over time.
 #[derive(Debug, Clone, Serialize)]
@@ -28,7 +30,9 @@ pub struct Series {
     pub intervals: Vec<Interval>,
 }
 
-/// What came in one interval. Latencies are of right replies, milliseconds, within 1 %; null where there was none.
+/// What came in one interval. Latencies are milliseconds within 1 %. A failed request counts in them with the time after which
+/// it failed, in the interval in which it did, and a shed arrival with 0. They are null where there was none, and where they
+/// would be lower bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval {
     /// Its beginning, seconds from the start of the run.
@@ -70,13 +74,16 @@ struct Row {
     failed: u64,
     shed: u64,
     output_tokens: u64,
-    ttft: Option<Micros>,
-    e2e: Option<Micros>,
+    ttft: Micros,
+    e2e: Micros,
 }
 
-/// Microseconds; grows with its largest value.
-#[derive(Debug)]
-struct Micros(Histogram<u32>);
+/// Microseconds, those that a failure cut short apart; each histogram grows with its largest value.
+#[derive(Debug, Default)]
+struct Micros {
+    known: Option<Histogram<u32>>,
+    censored: Option<Histogram<u32>>,
+}
 
 impl Recorder {
     /// The interval is longer than zero.
@@ -89,20 +96,23 @@ impl Recorder {
         self.row(sent).sent += 1;
         arrivals(call).for_each(|(at, tokens)| self.row(at).output_tokens += tokens);
         let end = self.row(call.ended);
-        if call.result.is_err() {
-            end.failed += 1;
-            return;
-        }
-        end.succeeded += 1;
-        end.e2e.get_or_insert_with(Micros::new).record(latencies.e2e);
-        if let (Some(ttft), Some(first)) = (latencies.ttft, call.outputs.first()) {
-            self.row(first.at).ttft.get_or_insert_with(Micros::new).record(ttft);
+        *(if call.result.is_ok() { &mut end.succeeded } else { &mut end.failed }) += 1;
+        end.e2e.record(latencies.e2e);
+        if let Some(ttft) = latencies.ttft {
+            let known_at = call.outputs.first().map_or(call.ended, |first| first.at);
+            self.row(known_at).ttft.record(ttft);
         }
     }
 
     /// Adds an arrival that was not sent.
-    pub(crate) fn record_shed(&mut self, due: Instant) {
-        self.row(due).shed += 1;
+    pub(crate) fn record_shed(&mut self, due: Instant, stream: bool) {
+        let unknown = Sample::AtLeast(Duration::ZERO);
+        let row = self.row(due);
+        row.shed += 1;
+        row.e2e.record(unknown);
+        if stream {
+            row.ttft.record(unknown);
+        }
     }
 
     pub(crate) fn finish(self) -> Series {
@@ -151,19 +161,11 @@ impl Row {
         self.failed += failed;
         self.shed += shed;
         self.output_tokens += output_tokens;
-        for (own, other) in [(&mut self.ttft, ttft), (&mut self.e2e, e2e)] {
-            match (own.as_mut(), other) {
-                (Some(own), Some(other)) => own.0.add(other.0).expect("a growing histogram takes any value"),
-                (None, other) => *own = other,
-                (Some(_), None) => (),
-            }
-        }
+        self.ttft.add(ttft);
+        self.e2e.add(e2e);
     }
 
     fn finish(&self, at_s: f64, in_flight: u64) -> Interval {
-        let quantile = |micros: &Option<Micros>, quantile| {
-            micros.as_ref().map(|micros| micros.0.value_at_quantile(quantile) as f64 / 1e3)
-        };
         Interval {
             at_s,
             sent: self.sent,
@@ -172,25 +174,48 @@ impl Row {
             shed: self.shed,
             in_flight,
             output_tokens: self.output_tokens,
-            ttft_ms_p50: quantile(&self.ttft, 0.5),
-            ttft_ms_p99: quantile(&self.ttft, 0.99),
-            e2e_ms_p50: quantile(&self.e2e, 0.5),
-            e2e_ms_p99: quantile(&self.e2e, 0.99),
+            ttft_ms_p50: self.ttft.quantile_ms(500),
+            ttft_ms_p99: self.ttft.quantile_ms(990),
+            e2e_ms_p50: self.e2e.quantile_ms(500),
+            e2e_ms_p99: self.e2e.quantile_ms(990),
         }
     }
 }
 
 impl Micros {
-    fn new() -> Self {
-        Self(Histogram::new(SIGNIFICANT_DIGITS).expect("the digits are a constant that fits"))
+    fn record(&mut self, sample: Sample) {
+        let (histogram, time) = match sample {
+            Sample::Known(time) => (&mut self.known, time),
+            Sample::AtLeast(time) => (&mut self.censored, time),
+        };
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).min(u64::from(u32::MAX) << 10);
+        let new = || Histogram::new(SIGNIFICANT_DIGITS).expect("the digits are a constant that fits");
+        histogram.get_or_insert_with(new).record(micros.max(1)).expect(GROWS);
     }
 
-    fn record(&mut self, sample: Sample) {
-        let (Sample::Known(time) | Sample::AtLeast(time)) = sample;
-        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).min(u64::from(u32::MAX) << 10);
-        self.0.record(micros.max(1)).expect("a growing histogram takes any value");
+    fn add(&mut self, Self { known, censored }: Self) {
+        for (own, other) in [(&mut self.known, known), (&mut self.censored, censored)] {
+            match (own.as_mut(), other) {
+                (Some(own), Some(other)) => own.add(other).expect(GROWS),
+                (None, other) => *own = other,
+                (Some(_), None) => (),
+            }
+        }
+    }
+
+    /// None where nothing was recorded, and where it would be a lower bound.
+    fn quantile_ms(&self, per_mille: u64) -> Option<f64> {
+        let known = self.known.as_ref()?;
+        let mut all = known.clone();
+        if let Some(censored) = &self.censored {
+            all.add(censored).expect(GROWS);
+        }
+        let (micros, lower_bound) = quantile(known, &all, per_mille, RESOLUTION);
+        (!lower_bound).then_some(micros / 1e3)
     }
 }
+
+const GROWS: &str = "a growing histogram takes any value";
 
 #[cfg(test)]
 mod tests;

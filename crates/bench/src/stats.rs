@@ -118,7 +118,7 @@ impl Stats {
         self.shed += 1;
         self.times.record_shed(stream);
         self.steady.record_shed(due, stream);
-        self.series.record_shed(due);
+        self.series.record_shed(due, stream);
     }
 
     fn record_lag(&mut self, start: Start, call: &Call) {

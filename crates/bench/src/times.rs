@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
+use hdrhistogram::{Counter, Histogram};
 
 use crate::config::TIME_MAX;
 
@@ -88,12 +88,8 @@ impl Ordered<'_> {
     /// The sample that `per_mille` thousandths of all are not above, by nearest rank. It is a lower bound when the answer
     /// would be another if each censored sample had never ended.
     pub(crate) fn quantile(&self, per_mille: u64) -> Bounded {
-        let all = self.all();
-        let rank = (all.len() * per_mille).div_ceil(1000).max(1);
-        let least = value_at(all, rank).unwrap_or(0) as f64;
-        let most = value_at(self.known, rank).map(|most| most as f64);
-        let exact = most.is_some_and(|most| most - least <= least * RESOLUTION);
-        Bounded { nanoseconds: least, lower_bound: !exact }
+        let (nanoseconds, lower_bound) = quantile(self.known, self.all(), per_mille, RESOLUTION);
+        Bounded { nanoseconds, lower_bound }
     }
 
     pub(crate) fn mean(&self) -> Bounded {
@@ -109,11 +105,26 @@ impl Ordered<'_> {
     }
 }
 
+/// The value that `per_mille` thousandths of `all` are not above, by nearest rank; and whether it is a lower bound: whether it
+/// would be another, by more than the share `resolution`, if each sample that is not in `known` had never ended.
+pub(crate) fn quantile<C: Counter>(
+    known: &Histogram<C>,
+    all: &Histogram<C>,
+    per_mille: u64,
+    resolution: f64,
+) -> (f64, bool) {
+    let rank = (all.len() * per_mille).div_ceil(1000).max(1);
+    let least = value_at(all, rank).unwrap_or(0) as f64;
+    let most = value_at(known, rank).map(|most| most as f64);
+    let exact = most.is_some_and(|most| most - least <= least * resolution);
+    (least, !exact)
+}
+
 /// The value with the given rank, counted from 1; none beyond the last.
-fn value_at(histogram: &Histogram<u64>, rank: u64) -> Option<u64> {
+fn value_at<C: Counter>(histogram: &Histogram<C>, rank: u64) -> Option<u64> {
     let mut seen = 0;
     let step = histogram.iter_recorded().find(|step| {
-        seen += step.count_at_value();
+        seen += step.count_at_value().as_u64();
         seen >= rank
     });
     step.map(|step| step.value_iterated_to())

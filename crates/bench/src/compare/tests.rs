@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -10,6 +11,7 @@ use crate::input::{DataSet, LineOrder, Matched};
 use crate::report::Report;
 use crate::run::Error;
 use crate::testing::{Answer, OverTcp, TWO_TOKENS, config, random, run_in_memory, silent};
+use crate::verdict::RunVerdict;
 
 async fn a_report(name: &str, requests_per_s: f64) -> Report {
     let mut report = run_in_memory(&config(Api::Generate, false), |_| Answer::json(TWO_TOKENS)).await;
@@ -152,6 +154,39 @@ async fn a_bad_target_ends_a_comparison_before_the_first_run() {
     let bad = Target { url: "x".to_owned(), ..config.target.clone() };
     assert!(matches!(compare(&config, &[bad], 1, &silent()).await, Err(Error::Config(_))));
     assert!(matches!(compare(&config, &[], 0, &silent()).await, Err(Error::Config(_))));
+}
+
+#[tokio::test]
+async fn a_process_that_vanishes_leaves_the_rounds_that_were_measured() {
+    let child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    let pid = child.id();
+    let steady = OverTcp::start(|_| Answer::json(TWO_TOKENS)).await;
+    let state = Mutex::new((0, child));
+    let other = OverTcp::start(move |asked| {
+        let (runs, child) = &mut *state.lock().unwrap();
+        *runs += u32::from(!asked.body.is_null()); // the list of engines is asked for without a body
+        if *runs == 2 {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        Answer::json(TWO_TOKENS)
+    });
+    let other = other.await;
+    let mut config = config(Api::Generate, false);
+    config.target.url.clone_from(&steady.url);
+    let (name, url) = ("other".to_owned(), other.url.clone());
+    let target = Target { name, url, pids: vec![pid], ..config.target.clone() };
+    let comparison = compare(&config, std::slice::from_ref(&target), 4, &silent()).await.unwrap();
+    assert_eq!((comparison.rounds, comparison.runs.len()), (2, 4), "{comparison}");
+    let verdicts: Vec<_> = comparison.runs.iter().map(|run| run.verdict).collect();
+    assert_eq!(verdicts, [RunVerdict::Ok, RunVerdict::Ok, RunVerdict::Ok, RunVerdict::Failed]);
+    let reason = format!("ended in round 3 of 4: other: cannot measure a process: process {pid} is gone");
+    assert_eq!((comparison.verdict, comparison.stopped.as_ref()), (RunVerdict::Failed, Some(&reason)));
+    assert!(comparison.to_string().contains(&format!("\nFAILED       {reason}\n")), "{comparison}");
+
+    // Nothing is measured of a process that is not there to begin with.
+    let ended = compare(&config, &[target], 4, &silent()).await;
+    assert!(matches!(ended, Err(Error::Process(_))));
 }
 
 #[tokio::test(start_paused = true)]

@@ -123,6 +123,25 @@ fn a_disk_that_cannot_keep_up_costs_lines_and_says_how_many() {
 }
 
 #[test]
+fn a_file_is_emptied_when_the_run_has_begun_and_not_before() {
+    for (begun, finished, left) in [(false, false, 2), (false, true, 0), (true, true, 1)] {
+        let file = NamedTempFile::new().unwrap();
+        std::fs::write(&file, "{\"old\":1}\n{\"older\":1}\n").unwrap();
+        let (export, writer) = Export::create(file.path(), Arc::new(Silent)).unwrap();
+        if begun {
+            export.measured(&record(1));
+        }
+        if finished {
+            export.finish(writer).unwrap();
+        } else {
+            drop(export);
+            writer.0.join().unwrap().unwrap();
+        }
+        assert_eq!(lines(&file).len(), left);
+    }
+}
+
+#[test]
 fn a_file_that_cannot_be_made_or_written_is_an_error() {
     assert!(Export::create(&std::env::temp_dir(), Arc::new(Silent)).is_err(), "a folder is no file");
     #[cfg(target_os = "linux")]

@@ -44,7 +44,7 @@ pub(super) fn draw(out: &mut String, report: &Report) -> fmt::Result {
     })
 }
 
-/// Adjacent intervals together, until there are few enough. Of latencies the larger stays.
+/// Adjacent intervals together, until there are few enough. Of latencies the larger stays, unless failed requests hide one.
 fn thin(series: &Series) -> Series {
     let mut thin = series.clone();
     while thin.intervals.len() > POINTS_MAX {
@@ -60,7 +60,12 @@ fn thin(series: &Series) -> Series {
 }
 
 fn together(one: Interval, other: &Interval) -> Interval {
-    let larger = |one: Option<f64>, other: Option<f64>| one.into_iter().chain(other).reduce(f64::max);
+    let larger = |latency: fn(&Interval) -> Option<f64>| {
+        let both = [&one, other];
+        let hidden = |at: &&Interval| latency(at).is_none() && at.failed + at.shed > 0;
+        let largest = both.into_iter().filter_map(latency).reduce(f64::max);
+        largest.filter(|_| !both.iter().any(hidden))
+    };
     Interval {
         at_s: one.at_s,
         sent: one.sent + other.sent,
@@ -69,9 +74,9 @@ fn together(one: Interval, other: &Interval) -> Interval {
         shed: one.shed + other.shed,
         in_flight: other.in_flight,
         output_tokens: one.output_tokens + other.output_tokens,
-        ttft_ms_p50: larger(one.ttft_ms_p50, other.ttft_ms_p50),
-        ttft_ms_p99: larger(one.ttft_ms_p99, other.ttft_ms_p99),
-        e2e_ms_p50: larger(one.e2e_ms_p50, other.e2e_ms_p50),
-        e2e_ms_p99: larger(one.e2e_ms_p99, other.e2e_ms_p99),
+        ttft_ms_p50: larger(|interval| interval.ttft_ms_p50),
+        ttft_ms_p99: larger(|interval| interval.ttft_ms_p99),
+        e2e_ms_p50: larger(|interval| interval.e2e_ms_p50),
+        e2e_ms_p99: larger(|interval| interval.e2e_ms_p99),
     }
 }

@@ -193,20 +193,24 @@ fn idle_process() -> (u32, impl FnMut()) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_vanishes_during_the_run_is_named_in_the_report() {
-    let (pid, end) = idle_process();
-    let mut config = config(Api::Generate, false);
-    config.target.pids = vec![pid, std::process::id()];
-    let end = Mutex::new(end);
-    let report = run_in_memory(&config, move |_| {
-        end.lock().unwrap()();
-        Answer::json(TWO_TOKENS)
-    })
-    .await;
-    assert_eq!(report.process_errors, [format!("process {pid} is gone")]);
-    assert!(!report.ok());
-    assert_eq!(report.cpu_ms_per_request, None, "a part of the cost is not the cost");
-    assert_eq!(report.processes.len(), 1);
+async fn a_process_that_vanishes_during_the_run_or_its_warm_up_is_named_in_the_report() {
+    for warmup_requests in [0, 1] {
+        let (pid, end) = idle_process();
+        let mut config = BenchConfig { warmup_requests, ..config(Api::Generate, false) };
+        config.target.pids = vec![pid, std::process::id()];
+        let end = Mutex::new(end);
+        let report = run_in_memory(&config, move |asked| {
+            if asked.number == 0 {
+                end.lock().unwrap()();
+            }
+            Answer::json(TWO_TOKENS)
+        })
+        .await;
+        assert_eq!(report.process_errors, [format!("process {pid} is gone")]);
+        assert!(!report.ok() && report.requests.succeeded == 1, "what was measured is kept");
+        assert_eq!(report.cpu_ms_per_request, None, "a part of the cost is not the cost");
+        assert_eq!(report.processes.len(), 1);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -59,16 +59,35 @@ fn what_came_is_in_the_interval_in_which_it_came() {
     record(&mut recorder, begin, [100, 900, 1100, 1200], true);
     record(&mut recorder, begin, [200, 300, 3400, 3500], true);
     record(&mut recorder, begin, [1000, 1100, 1200, 2000], false);
-    recorder.record_shed(begin + Duration::from_millis(2500));
+    recorder.record_shed(begin + Duration::from_millis(2500), true);
     check(
         &recorder.finish(),
         &expect![[r"
         0: sent 2 ok 0 failed 0 shed 0 in flight 2 tokens 2 ttft 803 e2e - -
-        1: sent 1 ok 1 failed 0 shed 0 in flight 2 tokens 1 ttft - e2e 1106 1106
+        1: sent 1 ok 1 failed 0 shed 0 in flight 2 tokens 1 ttft 100 e2e 1106 1106
         2: sent 0 ok 0 failed 1 shed 1 in flight 1 tokens 0 ttft - e2e - -
         3: sent 0 ok 1 failed 0 shed 0 in flight 0 tokens 1 ttft - e2e 3310 3310
     "]],
     );
+}
+
+#[test]
+fn a_percentile_that_requests_which_failed_could_raise_is_not_given() {
+    let begin = Instant::now();
+    // So many of a hundred requests fail after 30 ms, with their first output at 10 ms.
+    for (failed, shed, expect) in [
+        (0, 0, "ttft 10 e2e 30 30\n"),
+        (10, 0, "ttft 10 e2e 30 -\n"),
+        (60, 0, "ttft 10 e2e - -\n"),
+        (0, 10, "ttft - e2e 30 -\n"),
+        (0, 150, "ttft - e2e - -\n"),
+    ] {
+        let mut recorder = Recorder::new(begin, Duration::from_secs(1));
+        (0..100).for_each(|number| record(&mut recorder, begin, [0, 10, 20, 30], number >= failed));
+        (0..shed).for_each(|_| recorder.record_shed(begin, true));
+        let shown = shown(&recorder.finish());
+        assert!(shown.ends_with(expect), "{failed} failed, {shed} shed: {shown}");
+    }
 }
 
 #[test]

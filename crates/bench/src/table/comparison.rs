@@ -22,6 +22,7 @@ impl fmt::Display for Comparison {
             writeln!(f, "{}", LoadLine(report.load))?;
         }
         self.warnings.iter().try_for_each(|warning| writeln!(f, "WARNING      {warning}"))?;
+        self.stopped.iter().try_for_each(|reason| writeln!(f, "FAILED       {reason}"))?;
         for target in 0..self.targets.len() {
             self.count(f, target)?;
         }

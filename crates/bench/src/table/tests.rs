@@ -130,7 +130,7 @@ async fn a_comparison_reads_like_this() {
     targets[1].incomplete.insert("rss_peak_bytes", 4);
     let (runs, warnings) = (vec![report().await], vec!["a and b share".to_owned()]);
     let verdict = RunVerdict::Ok;
-    let comparison = Comparison { verdict, rounds: 5, targets, runs, warnings };
+    let comparison = Comparison { verdict, rounds: 5, stopped: None, targets, runs, warnings };
     expect![[r"
         unary, 4 prompt tokens, 2 output tokens, seed 7
         closed loop, 1 in flight, 1 requests

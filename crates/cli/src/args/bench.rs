@@ -3,10 +3,13 @@ mod results;
 mod target;
 mod work;
 
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
-use tito_bench::{BenchConfig, Limits, SweepConfig, Target, defaults};
+use tito_bench::{BenchConfig, Limits, SweepConfig, Target, Trust, defaults};
 
 pub(crate) use results::ResultArgs;
 
@@ -51,7 +54,9 @@ impl BenchArgs {
     }
 
     pub(crate) fn into_bench(self) -> anyhow::Result<Bench> {
-        let mut targets = self.targets.targets()?.into_iter();
+        let targets = self.targets.targets()?;
+        self.check_files(&targets)?;
+        let mut targets = targets.into_iter();
         let workload = self.work.workload(self.load.requests)?;
         let config = BenchConfig {
             target: targets.next().ok_or_else(|| anyhow::anyhow!("no URL is given"))?,
@@ -68,6 +73,32 @@ impl BenchArgs {
         let (others, sweep): (Vec<_>, _) = (targets.collect(), self.results.sweep());
         anyhow::ensure!(sweep.is_none() || others.is_empty(), "--sweep measures one server, not several");
         Ok(Bench { config, others, rounds: self.load.rounds, sweep })
+    }
+
+    /// No file is written that is also read, or written twice.
+    fn check_files(&self, targets: &[Target]) -> anyhow::Result<()> {
+        let authorities = targets.iter().filter_map(|target| match &target.trust {
+            Trust::File(path) => Some(("--cacert", path.as_path())),
+            Trust::PublicRoots | Trust::Anyone => None,
+        });
+        let mut taken: Vec<_> = self.work.files().chain(authorities).collect();
+        for (option, path) in [("--export", &self.results.export), ("--html", &self.results.html)] {
+            let Some(path) = path.as_deref() else { continue };
+            if let Some((other, _)) = taken.iter().find(|(_, file)| one_file(file, path)) {
+                anyhow::bail!("{option} {}: is the file of {other} too", path.display());
+            }
+            taken.push((option, path));
+        }
+        Ok(())
+    }
+}
+
+/// True when both paths lead to one regular file, whatever it is called, or would make it.
+fn one_file(one: &Path, other: &Path) -> bool {
+    match (fs::metadata(one), fs::metadata(other)) {
+        (Ok(one), Ok(other)) => one.is_file() && (one.dev(), one.ino()) == (other.dev(), other.ino()),
+        (Err(_), Err(_)) => one == other,
+        (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
     }
 }
 

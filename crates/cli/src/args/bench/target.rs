@@ -1,5 +1,6 @@
 //! The targets of `tito bench`, and the options that hold for one of them or for all.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::anyhow;
@@ -65,6 +66,9 @@ impl TargetArgs {
             .map(|text| text.parse::<Header>().map_err(|error| anyhow!("--header: {error}")));
         let pids = of(name, &self.pid, names).flat_map(|list| list.split(','));
         let pids = pids.map(|pid| pid.parse().map_err(|_| anyhow!("--pid {pid}: not a process id")));
+        let mut pids: Vec<u32> = pids.collect::<anyhow::Result<_>>()?;
+        let mut seen = BTreeSet::new();
+        pids.retain(|pid| seen.insert(*pid));
         let trust = match of(name, &self.cacert, names).last() {
             _ if self.insecure => Trust::Anyone,
             Some(path) => Trust::File(PathBuf::from(path)),
@@ -79,7 +83,7 @@ impl TargetArgs {
             headers: headers.collect::<anyhow::Result<_>>()?,
             trust,
             extra_body,
-            pids: pids.collect::<anyhow::Result<_>>()?,
+            pids,
         })
     }
 }

@@ -34,6 +34,7 @@ fn check(line: &str, expected: &[&str]) {
 #[test]
 fn a_named_value_holds_for_its_target_only() {
     check("http://h:1 --pid 7,8", &["http://h:1 http://h:1 Generate - [7, 8]"]);
+    check("http://h:1 --pid 8,8 --pid 7 --pid 8", &["http://h:1 http://h:1 Generate - [8, 7]"]);
     check(
         "tito=http://h:1 peer=http://h:2/x --api completions --api tito=generate --model m --model peer=k \
          --pid tito=7 --pid peer=8",
@@ -53,6 +54,28 @@ fn mistakes_are_named() {
     check("http://h:1 --goodput ttft:1h", &[limits]);
     check("http://h:1 --header secret", &["--header: `…` is not a header NAME: VALUE"]);
     check("http://h:1 --dataset /nonexistent", &["/nonexistent: cannot be read"]);
+}
+
+#[test]
+fn a_result_never_replaces_a_file_that_is_read_or_another_result() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    fs::write(at("in"), "{\"token_ids\":[10]}\n").expect("a file");
+    std::os::unix::fs::symlink(at("in"), at("link")).expect("a link");
+    let refused =
+        |option: &str, name: &str, other: &str| format!("{option} {}: is the file of {other} too", at(name));
+    for (line, expected) in [
+        (format!("--dataset {0} --export {0}", at("in")), refused("--export", "in", "--dataset")),
+        (format!("--trace {} --html {}", at("in"), at("link")), refused("--html", "link", "--trace")),
+        (format!("--cacert {0} --html {0}", at("in")), refused("--html", "in", "--cacert")),
+        (format!("--export {0} --html {0}", at("new")), refused("--html", "new", "--export")),
+        (format!("--dataset {} --export {} --html {}", at("in"), at("new"), at("page")), String::new()),
+        ("--export /dev/null --html /dev/null".to_owned(), String::new()),
+    ] {
+        let error = parse(&format!("https://h:1 {line}")).err().map(|error| error.to_string());
+        assert_eq!(error.unwrap_or_default(), expected, "{line}");
+        assert!(!fs::exists(at("new")).expect("a folder"), "nothing is made yet");
+    }
 }
 
 #[test]

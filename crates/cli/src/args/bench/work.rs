@@ -1,6 +1,6 @@
 //! What each request of `tito bench` asks for.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -98,6 +98,12 @@ impl WorkArgs {
             seed: self.seed,
             prompt_seed: self.seed,
         })
+    }
+
+    /// The options that name a file to be read, with the file.
+    pub(super) fn files(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let files = [("--dataset", &self.dataset), ("--trace", &self.trace)];
+        files.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?)))
     }
 
     fn session(&self) -> Option<SessionConfig> {
