@@ -19,8 +19,9 @@
 //! For `mock` the suite starts a mock of its own, as it does on every `cargo test`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 
 use crate::Verdict;
 use crate::engine_kit::{KitArgs, RunningEngine};
@@ -100,6 +101,13 @@ const TIGHT_KIT_ARGS: [&str; 2] = ["--blocks", "24"];
 /// A sequence can use every block, and a long prompt takes several steps.
 const TIGHT_ARGS: [&str; 6] =
     ["--max-model-len", "736", "--max-num-batched-tokens", "128", "--max-num-seqs", "8"];
+
+/// Where ports for KV events are looked for: below the ephemeral ports of Linux, which begin at 32,768.
+const EVENTS_PORTS: std::ops::Range<u16> = 20_000..32_000;
+/// Most ranks of an engine that is started here; each has ports of its own.
+const EVENTS_RANKS_MAX: u16 = 2;
+/// How far the kit puts the port of the replay behind that of the events.
+const REPLAY_OFFSET: u16 = 500;
 
 /// Urgent requests first.
 const PRIORITY_ARGS: [&str; 2] = ["--scheduling-policy", "priority"];
@@ -214,10 +222,19 @@ fn exact(workspace: &Workspace, args: &Args, engine: EngineKind) -> Result<(Outc
     Ok((outcomes, status.success()))
 }
 
-/// A port with some room after it for the ranks, free a moment ago: the kit takes no 0 here.
+/// A port for KV events, free a moment ago, as are those after it that the kit takes: it takes no 0 here. Ports of the
+/// ephemeral range could become the end of a connection at any time.
 fn events_port() -> Result<u16> {
-    let free = std::net::TcpListener::bind("127.0.0.1:0")?;
-    Ok(free.local_addr()?.port().min(60_000))
+    let first = std::process::id() as usize;
+    let ports = EVENTS_PORTS.step_by(usize::from(EVENTS_RANKS_MAX));
+    let port = ports.clone().cycle().skip(first % ports.len()).take(ports.len()).find(|port| has_room(*port));
+    port.with_context(|| format!("no port from {} up is free for KV events", EVENTS_PORTS.start))
+}
+
+/// Whether the events and the replay of every rank find their port free.
+fn has_room(port: u16) -> bool {
+    let free = |port: u16| std::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok();
+    (0..EVENTS_RANKS_MAX).all(|rank| free(port + rank) && free(port + REPLAY_OFFSET + rank))
 }
 
 /// A case that says it was skipped has not passed.

@@ -6,6 +6,8 @@
 
 use anyhow::Result;
 
+use crate::stages::Ending;
+use crate::tally::Tally;
 use crate::workspace::Workspace;
 use crate::{Verdict, process};
 
@@ -22,9 +24,15 @@ pub(crate) struct Args {
     minutes: u64,
 }
 
-/// Runs the test on this terminal.
+/// Runs the test on this terminal. A test that is not there has shown nothing.
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<Verdict> {
     let mut test = process::cargo(&workspace.root, &TEST);
     test.args(["--exact", NAME]).env("TITO_DRIFT_SECS", (args.minutes * 60).to_string());
-    Ok(Verdict::of(process::succeeds(&mut test)?))
+    let mut tally = Tally::default();
+    let status = process::watched(&mut test, |line| tally.add(line))?;
+    let ending = tally.ending(status);
+    if let Ending::Failed(detail) | Ending::Skipped(detail) = &ending {
+        eprintln!("drift: {NAME}: {detail}");
+    }
+    Ok(Verdict::of(matches!(ending, Ending::Passed(_))))
 }

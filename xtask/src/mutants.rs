@@ -192,14 +192,15 @@ fn report(strata: &[Stratum<'_>], record: &Record) -> String {
     let drawn: Vec<&Stratum<'_>> = strata.iter().filter(|stratum| !stratum.drawn.is_empty()).collect();
     let rows: Vec<Vec<String>> = drawn.iter().map(|stratum| stratum.row(record)).collect();
     let (caught, tested) = sums(strata, record);
-    let percent = if tested > 0 { caught as f64 / tested as f64 * 100.0 } else { 100.0 };
+    let share = if tested > 0 {
+        format!("{:.1} %", caught as f64 / tested as f64 * 100.0)
+    } else {
+        "nothing was tested".to_owned()
+    };
     let missed = drawn.iter().flat_map(|stratum| stratum.sample(record));
     let missed = missed.filter(|name| record.get(name) == Some(Outcome::Missed));
     let missed: String = missed.flat_map(|name| ["missed: ", name, "\n"]).collect();
-    format!(
-        "{}{missed}mutants: {caught} of {tested} caught, {percent:.1} %\n",
-        table::markdown(&header, &rows)
-    )
+    format!("{}{missed}mutants: {caught} of {tested} caught, {share}\n", table::markdown(&header, &rows))
 }
 
 /// Caught and tested mutants of every crate.
@@ -209,11 +210,11 @@ fn sums(strata: &[Stratum<'_>], record: &Record) -> (usize, usize) {
     (caught, tested)
 }
 
-/// Partial when the time ended before the sample.
+/// Partial when the time ended before the sample. A run that tested nothing has shown nothing.
 fn verdict(strata: &[Stratum<'_>], record: &Record, at_least: u64) -> Verdict {
     let (caught, tested) = sums(strata, record);
     let sample: usize = strata.iter().map(|stratum| stratum.sample(record).len()).sum();
-    if (caught as u64) * 100 < at_least * tested as u64 {
+    if tested == 0 || (caught as u64) * 100 < at_least * tested as u64 {
         Verdict::Broken
     } else if tested < sample {
         Verdict::Partial

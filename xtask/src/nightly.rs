@@ -86,6 +86,8 @@ impl Night<'_> {
             Stage::Drift => self.xtask(&["drift", "--minutes", DRIFT_MINUTES]),
             Stage::ConformanceLight => self.xtask(&["conformance", "--engine", "light"]),
             Stage::ConformanceDense => self.xtask(&["conformance", "--engine", "dense"]),
+            Stage::ConformanceDenseTight => self.xtask(&["conformance", "--engine", "dense-tight"]),
+            Stage::ConformanceDensePriority => self.xtask(&["conformance", "--engine", "dense-priority"]),
             Stage::Clients => self.clients(),
             Stage::Ratios => self.xtask(&["ratios"]),
             Stage::KvIndexBench => self.kv_index_bench(),
@@ -98,7 +100,10 @@ impl Night<'_> {
         match self.stage {
             Stage::Licences | Stage::Advisories => self.missing_tool("deny"),
             Stage::Fuzz => fuzz::missing(self.workspace),
-            Stage::ConformanceLight | Stage::ConformanceDense => self.missing_kit(),
+            Stage::ConformanceLight
+            | Stage::ConformanceDense
+            | Stage::ConformanceDenseTight
+            | Stage::ConformanceDensePriority => self.missing_kit(),
             Stage::Clients => self.missing_kit().or_else(|| self.missing_clients()),
             Stage::Mutants => self.missing_tool("mutants"),
             Stage::TestRelease | Stage::Drift | Stage::Ratios | Stage::KvIndexBench => None,

@@ -72,7 +72,14 @@ fn replay(args: &ReplayArgs) -> Result<(), Failure> {
         let report = one(&trace, &args.config(workers), progress.as_ref());
         reports.push(report.map_err(|error| failure(error, args))?);
     }
-    show(args, &reports).map_err(Failure::Work)
+    show(args, &reports).map_err(Failure::Work)?;
+    // Room is per worker: what fits no worker of one fleet fits none of any other.
+    let served = |report: &Report| report.policies.iter().any(|policy| policy.completed > 0);
+    if reports.iter().any(served) {
+        return Ok(());
+    }
+    let room = args.config(1).engine.capacity_tokens;
+    Err(Failure::Work(anyhow!("nothing was served: no request fits --kv-tokens {room}")))
 }
 
 /// All policies over one fleet.

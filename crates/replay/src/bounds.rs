@@ -2,8 +2,8 @@
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::TraceRequest;
 use crate::prompts::Prompts;
+use crate::{EngineProfile, TraceRequest};
 
 #[expect(clippy::disallowed_types, reason = "asked for membership only, never iterated: no order can leak")]
 type Cache = std::collections::HashSet<u64, BuildHasherDefault<Identity>>;
@@ -28,28 +28,28 @@ impl Hasher for Identity {
     }
 }
 
-/// Share of prompt tokens found when one cache that never forgets sees the whole trace. No placement on any number of
-/// workers finds more.
-pub(crate) fn one_cache(trace: &[TraceRequest], prompts: &Prompts, block_tokens: u32) -> f64 {
-    let everywhere = vec![Some(0); trace.len()];
-    placed(trace, prompts, &everywhere, 1, block_tokens)
+/// Share of prompt tokens found when one cache that never forgets sees every request that fits an engine, in the order in
+/// which they were recorded. No placement on any number of workers finds more when they arrive so.
+pub(crate) fn one_cache(trace: &[TraceRequest], prompts: &Prompts, engine: &EngineProfile) -> Option<f64> {
+    let places: Vec<Option<u32>> = trace.iter().map(|request| engine.fits(request).then_some(0)).collect();
+    placed(trace, prompts, &places, 1, engine.block_tokens)
 }
 
-/// The same with one such cache per worker, and requests placed as they were. Those placed nowhere find nothing. An output
-/// counts as there for whatever arrives after its request.
+/// The same with one such cache per worker, and requests placed as they were. Those placed nowhere do not count; none if
+/// all of them are. An output counts as there for whatever arrives after its request.
 pub(crate) fn placed(
     trace: &[TraceRequest],
     prompts: &Prompts,
     places: &[Option<u32>],
     workers: u32,
     block_tokens: u32,
-) -> f64 {
+) -> Option<f64> {
     let mut caches = vec![Cache::default(); workers as usize];
     let (mut found, mut asked) = (0, 0);
     for &index in &prompts.order {
         let (request, chain) = (&trace[index as usize], &prompts.chains[index as usize]);
-        asked += u64::from(request.input_length);
         let Some(worker) = places[index as usize] else { continue };
+        asked += u64::from(request.input_length);
         let cache = &mut caches[worker as usize];
         // The last token is always computed.
         let most = ((request.input_length - 1) / block_tokens) as usize;
@@ -57,5 +57,5 @@ pub(crate) fn placed(
         found += blocks as u64 * u64::from(block_tokens);
         cache.extend(chain.iter().chain(&prompts.outputs[index as usize]).copied());
     }
-    found as f64 / asked.max(1) as f64
+    (asked > 0).then(|| found as f64 / asked as f64)
 }

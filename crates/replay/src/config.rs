@@ -133,6 +133,13 @@ impl EngineProfile {
         request_time: Duration::ZERO,
     };
 
+    /// Whether a request has room, prompt and output together. One that has none is never served.
+    pub(crate) fn fits(&self, request: &TraceRequest) -> bool {
+        let blocks = self.capacity_tokens / u64::from(self.block_tokens);
+        let tokens = u64::from(request.input_length) + u64::from(request.output_tokens());
+        tokens <= blocks * u64::from(self.block_tokens)
+    }
+
     /// How long it has taken to answer when it has nothing else to do and `cached_tokens` of the prompt in its cache.
     pub(crate) fn alone(&self, input_length: u32, output_tokens: u32, cached_tokens: u32) -> Duration {
         let cached = cached_tokens.min(input_length - 1);

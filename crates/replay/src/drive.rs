@@ -119,13 +119,11 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// Runs everything to its end, and returns when that is.
-    pub(crate) fn run(&mut self, progress: &mut dyn FnMut(u64)) -> Duration {
+    /// Runs everything to its end.
+    pub(crate) fn run(&mut self, progress: &mut dyn FnMut(u64)) {
         self.schedule_recorded(0);
-        let mut now = Duration::ZERO;
         let mut reported = 0;
-        while let Some(Reverse((at, event))) = self.agenda.pop() {
-            now = at;
+        while let Some(Reverse((now, event))) = self.agenda.pop() {
             match event {
                 Event::Arrival(place) => self.arrive(place, now),
                 Event::Reached { worker, request } => self.reach(worker, request, now),
@@ -137,7 +135,6 @@ impl<'a> Drive<'a> {
                 progress(reported);
             }
         }
-        now
     }
 
     /// Schedules the next arrival that does not wait for a reply, from this place of the order on.
@@ -213,9 +210,11 @@ impl<'a> Drive<'a> {
     /// A request is at its worker, which can take it or never will.
     fn reach(&mut self, worker: u32, index: u32, now: Duration) {
         let Self { trace, prompts, config, .. } = *self;
-        let content = Content { trace, turns: &prompts.turns, block_tokens: config.trace_block_tokens };
-        let input_length = trace[index as usize].input_length;
-        if self.workers[worker as usize].submit(content.tokens(index), input_length, index) {
+        let request = &trace[index as usize];
+        if config.engine.fits(request) {
+            let content = Content { trace, turns: &prompts.turns, block_tokens: config.trace_block_tokens };
+            let tokens = content.tokens(index);
+            self.workers[worker as usize].submit(tokens, request.input_length, index);
             self.records[index as usize].worker = Some(worker);
             self.begin(worker, now);
         } else {

@@ -39,14 +39,16 @@ pub fn run(
 ) -> Result<Report, Error> {
     config.check(trace)?;
     let prompts = Prompts::new(trace, config);
-    let best = one_cache(trace, &prompts, config.engine.block_tokens);
+    // Where arrivals wait for replies, the recorded order bounds nothing.
+    let bounded = config.arrivals == Arrivals::Recorded;
+    let best = bounded.then(|| one_cache(trace, &prompts, &config.engine)).flatten();
     let total = (trace.len() * config.policies.len()) as u64;
     let mut policies = Vec::with_capacity(config.policies.len());
     for (index, &policy) in config.policies.iter().enumerate() {
         let before = (index * trace.len()) as u64;
         let mut drive = Drive::new(trace, &prompts, config, policy);
-        let end = drive.run(&mut |done| progress(before + done, total));
-        policies.push(drive.report(end, best));
+        drive.run(&mut |done| progress(before + done, total));
+        policies.push(drive.report(best));
     }
     progress(total, total);
     Ok(Report {

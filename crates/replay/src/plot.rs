@@ -78,27 +78,34 @@ fn ttft(out: &mut String, report: &Report, panel: &Panel) -> fmt::Result {
 /// One bar per policy; a short line is the best its placement allowed, the dashed one the best of any placement.
 fn hit_rates(out: &mut String, report: &Report, panel: &Panel) -> fmt::Result {
     panel.title(out, "Prompt tokens found in cache; lines: caches that never forget")?;
-    let best = report.policies.iter().map(|policy| policy.hit_rate.max(policy.best.fleet));
-    let axis = Axis::Linear { max: (best.fold(report.one_cache_hit_rate, f64::max) * 1.15).clamp(0.01, 1.0) };
+    let shares = report.policies.iter().flat_map(|policy| [policy.hit_rate, policy.best.fleet]);
+    let most = shares.chain([report.one_cache_hit_rate]).flatten().fold(0.0, f64::max);
+    let axis = Axis::Linear { max: (most * 1.15).clamp(0.01, 1.0) };
     let y = |share: f64| panel.y(axis, share);
     panel.grid_y(out, axis, |share| format!("{:.0} %", share * 100.0))?;
-    bars(out, report, panel, |policy| (y(policy.hit_rate), format!("{:.1} %", policy.hit_rate * 100.0)))?;
+    bars(out, report, panel, |policy| (y(policy.hit_rate.unwrap_or(0.0)), percent(policy.hit_rate)))?;
     for (index, policy) in report.policies.iter().enumerate() {
         let (x, width) = bar(report, panel, index);
-        line(out, x - 3.0, y(policy.best.fleet), x + width + 3.0, "stroke=\"#222\" stroke-width=\"2\"")?;
+        if let Some(best) = policy.best.fleet {
+            line(out, x - 3.0, y(best), x + width + 3.0, "stroke=\"#222\" stroke-width=\"2\"")?;
+        }
     }
     let style = "stroke=\"#222\" stroke-dasharray=\"6 4\"";
-    line(out, panel.left, y(report.one_cache_hit_rate), panel.left + panel.width, style)
+    match report.one_cache_hit_rate {
+        Some(best) => line(out, panel.left, y(best), panel.left + panel.width, style),
+        None => Ok(()),
+    }
 }
 
 /// One bar per policy: the busiest worker against the mean.
 fn balance(out: &mut String, report: &Report, panel: &Panel) -> fmt::Result {
     panel.title(out, "Prefill of the busiest worker, mean = 1")?;
-    let most = report.policies.iter().map(|policy| policy.balance.prefill).fold(1.0, f64::max);
+    let most = report.policies.iter().filter_map(|policy| policy.balance.prefill).fold(1.0, f64::max);
     let axis = Axis::Linear { max: most * 1.15 };
     let y = |ratio: f64| panel.y(axis, ratio);
     panel.grid_y(out, axis, |ratio| format!("{ratio:.1}"))?;
-    bars(out, report, panel, |policy| (y(policy.balance.prefill), format!("{:.2}", policy.balance.prefill)))?;
+    let label = |policy: &PolicyReport| number(policy.balance.prefill, "");
+    bars(out, report, panel, |policy| (y(policy.balance.prefill.unwrap_or(0.0)), label(policy)))?;
     line(out, panel.left, y(1.0), panel.left + panel.width, "stroke=\"#222\" stroke-dasharray=\"6 4\"")
 }
 
@@ -149,21 +156,30 @@ fn numbers(out: &mut String, report: &Report) -> fmt::Result {
         let PolicyReport { hit_rate, best, wait, ttft, balance, .. } = policy;
         write!(
             out,
-            "<tr><td>{}<td>{:.1} %<td>{:.1} %<td>{:.1} %<td>{:.2} s<td>{:.2} s<td>{:.2} s<td>{:.2} s<td>{:.2} s\
-             <td>{:.2}",
+            "<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}",
             policy.policy,
-            hit_rate * 100.0,
-            best.fleet * 100.0,
-            best.one_cache * 100.0,
-            wait.p50,
-            wait.p99,
-            ttft.p50,
-            ttft.p90,
-            ttft.p99,
-            balance.prefill
+            percent(*hit_rate),
+            percent(best.fleet),
+            percent(best.one_cache),
+            number(wait.map(|wait| wait.p50), " s"),
+            number(wait.map(|wait| wait.p99), " s"),
+            number(ttft.map(|ttft| ttft.p50), " s"),
+            number(ttft.map(|ttft| ttft.p90), " s"),
+            number(ttft.map(|ttft| ttft.p99), " s"),
+            number(balance.prefill, "")
         )?;
     }
     out.write_str("</table>")
+}
+
+/// A share, or a dash where there is none.
+fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "–".to_owned(), |share| format!("{:.1} %", share * 100.0))
+}
+
+/// A number with its unit, or a dash where there is none.
+fn number(number: Option<f64>, unit: &str) -> String {
+    number.map_or_else(|| "–".to_owned(), |number| format!("{number:.2}{unit}"))
 }
 
 #[cfg(test)]

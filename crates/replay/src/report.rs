@@ -19,8 +19,9 @@ pub struct Report {
     pub seconds: f64,
     /// How far the trace says what was answered.
     pub turns: TurnShares,
-    /// Share of prompt tokens that one cache which never forgets finds: the most that is possible.
-    pub one_cache_hit_rate: f64,
+    /// Share of prompt tokens that one cache which never forgets finds: the most that is possible when requests arrive as
+    /// recorded. None when they do not, and where no request fits an engine.
+    pub one_cache_hit_rate: Option<f64>,
     /// One entry per policy.
     pub policies: Vec<PolicyReport>,
 }
@@ -36,31 +37,32 @@ pub struct TurnShares {
     pub ambiguous: f64,
 }
 
-/// A trace under one policy. Times are seconds of virtual time.
+/// A trace under one policy. Times are seconds of virtual time. What only served requests have is none when no request
+/// was served.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PolicyReport {
     /// The policy's name.
     pub policy: &'static str,
     /// Requests that ended with all their tokens.
     pub completed: u64,
-    /// Requests no engine could take: longer than its KV room.
+    /// Requests no engine could take: prompt and output are longer than its KV room.
     pub rejected: u64,
-    /// Share of prompt tokens that the engines found in their caches.
-    pub hit_rate: f64,
-    /// Share of prompt tokens that the index knew at the moment of the choice.
-    pub known_hit_rate: f64,
+    /// Share of the served requests' prompt tokens that the engines found in their caches.
+    pub hit_rate: Option<f64>,
+    /// Share of the served requests' prompt tokens that the index knew at the moment of the choice.
+    pub known_hit_rate: Option<f64>,
     /// What caches that never forget would have found.
     pub best: BestHitRates,
     /// From arrival until the engine started on the request, in the router and in the engine.
-    pub wait: Spread,
+    pub wait: Option<Spread>,
     /// Requests that waited in the router, because every worker was at its limit.
     pub queued: u64,
     /// From arrival to the first token.
-    pub ttft: Spread,
-    /// TTFT at 0 %, 1 % … 100 % of the requests.
+    pub ttft: Option<Spread>,
+    /// TTFT at 0 %, 1 % … 100 % of the served requests, by nearest rank; empty when there are none.
     pub ttft_quantiles: Vec<f64>,
     /// From arrival to the last token.
-    pub e2e: Spread,
+    pub e2e: Option<Spread>,
     /// How evenly work was spread.
     pub balance: Balance,
     /// Sequences that lost their blocks and were computed again.
@@ -68,20 +70,20 @@ pub struct PolicyReport {
     /// Steps whose block events were lost on the way to the index.
     pub lost_batches: u64,
     /// From the first arrival to the last token.
-    pub seconds: f64,
+    pub seconds: Option<f64>,
 }
 
-/// Hit rates that could not have been beaten.
+/// Hit rates that could not have been beaten when requests arrive as recorded; none when they do not.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct BestHitRates {
     /// With one cache for all workers, whatever the placement.
-    pub one_cache: f64,
+    pub one_cache: Option<f64>,
     /// With a cache of its own on every worker, under this policy's placement.
-    pub fleet: f64,
+    pub fleet: Option<f64>,
 }
 
-/// How a number is distributed.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+/// How a number is distributed. Percentiles are by nearest rank.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
     /// Mean.
     pub mean: f64,
@@ -95,13 +97,13 @@ pub struct Spread {
     pub max: f64,
 }
 
-/// The busiest worker against the mean of all; 1 is even.
+/// The busiest worker against the mean of all; 1 is even. None when no request was served.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Balance {
     /// By prompt tokens computed.
-    pub prefill: f64,
+    pub prefill: Option<f64>,
     /// By requests.
-    pub requests: f64,
+    pub requests: Option<f64>,
     /// Prompt tokens computed by each worker.
     pub prefill_tokens: Vec<u64>,
 }
@@ -118,22 +120,21 @@ impl TurnShares {
 }
 
 impl Spread {
-    /// Of numbers in any order; all zero when there are none.
-    pub(crate) fn of(mut values: Vec<f64>) -> (Self, Vec<f64>) {
-        values.sort_by(f64::total_cmp);
-        let quantile = |percent: usize| match values.len() {
-            0 => 0.0,
-            len => values[((len - 1) * percent).div_ceil(100)],
-        };
-        let spread = Self {
-            mean: values.iter().sum::<f64>() / values.len().max(1) as f64,
-            p50: quantile(50),
-            p90: quantile(90),
-            p99: quantile(99),
-            max: quantile(100),
-        };
-        (spread, (0..=100).map(quantile).collect())
+    /// Of numbers in any order, which are sorted.
+    pub(crate) fn of(values: &mut [f64]) -> Option<Self> {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let quantiles = quantiles(values);
+        let at = |percent: usize| quantiles.get(percent).copied();
+        Some(Self { mean, p50: at(50)?, p90: at(90)?, p99: at(99)?, max: at(100)? })
     }
+}
+
+/// The values at 0 %, 1 % … 100 % of numbers in any order, which are sorted; empty when there are none. By nearest rank: the
+/// least value that at least so many of all do not exceed.
+pub(crate) fn quantiles(values: &mut [f64]) -> Vec<f64> {
+    values.sort_by(f64::total_cmp);
+    let rank = |percent: usize| (values.len() * percent).div_ceil(100).max(1);
+    (0..=100).filter_map(|percent| values.get(rank(percent) - 1).copied()).collect()
 }
 
 impl Balance {
@@ -142,8 +143,11 @@ impl Balance {
     }
 }
 
-fn imbalance(parts: &[u64]) -> f64 {
-    let most = parts.iter().copied().max().unwrap_or(0) as f64;
-    let mean = parts.iter().sum::<u64>() as f64 / parts.len().max(1) as f64;
-    if mean > 0.0 { most / mean } else { 1.0 }
+fn imbalance(parts: &[u64]) -> Option<f64> {
+    let most = parts.iter().copied().max()?;
+    let mean = parts.iter().sum::<u64>() as f64 / parts.len() as f64;
+    (most > 0).then(|| most as f64 / mean)
 }
+
+#[cfg(test)]
+mod tests;

@@ -36,8 +36,8 @@ impl Worker {
         }
     }
 
-    /// False if the engine cannot take it, ever. `tokens` are `input_length` of the prompt, then the output.
-    pub(crate) fn submit(&mut self, mut tokens: Vec<u32>, input_length: u32, index: u32) -> bool {
+    /// Queues a request that fits the engine. `tokens` are `input_length` of the prompt, then the output.
+    pub(crate) fn submit(&mut self, mut tokens: Vec<u32>, input_length: u32, index: u32) {
         let ids = tokens.split_off(input_length as usize);
         let length = ids.len() as u32;
         let script = Script { ids, then: Some(Finish::Length) };
@@ -46,9 +46,8 @@ impl Worker {
             script: Some(script),
             ..SimRequest::new(RequestId(u64::from(index)), tokens, length)
         };
-        let accepted = self.simulation.submit(request).is_ok();
-        self.requests += u64::from(accepted);
-        accepted
+        self.simulation.submit(request).expect("a request that fits, under an id of its own");
+        self.requests += 1;
     }
 
     /// Begins the next step, if there is something to do and none is under way. When it will be over.

@@ -31,3 +31,15 @@ fn other_lines_are_no_outcomes() {
         assert_eq!(outcome(line), None, "{line}");
     }
 }
+
+#[test]
+fn ports_of_events_are_free_with_those_of_the_replay_and_below_the_ephemeral_range() {
+    let port = events_port().unwrap();
+    assert!(EVENTS_PORTS.contains(&port) && EVENTS_PORTS.end + REPLAY_OFFSET + EVENTS_RANKS_MAX <= 32_768);
+    for taken in [0, 1, REPLAY_OFFSET, REPLAY_OFFSET + 1] {
+        let held = std::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, port + taken)).unwrap();
+        assert!(!has_room(port), "{taken} after it is taken");
+        drop(held);
+        assert!(has_room(port));
+    }
+}

@@ -65,7 +65,16 @@ fn a_sample_holds_when_it_is_whole_and_enough_is_caught() {
     check_verdict(&[caught, caught, caught, missed], 76, Verdict::Broken);
     check_verdict(&[caught, caught, caught, None], 75, Verdict::Partial);
     check_verdict(&[caught, missed, None, None], 75, Verdict::Broken);
-    check_verdict(&[], 95, Verdict::Holds);
+}
+
+#[test]
+fn a_sample_of_which_nothing_was_tested_has_failed() {
+    check_verdict(&[], 95, Verdict::Broken);
+    check_verdict(&[], 0, Verdict::Broken);
+    check_verdict(&[None, None], 95, Verdict::Broken);
+    with_outcomes(0, &[], |_, record| {
+        assert!(report(&[], record).ends_with("mutants: 0 of 0 caught, nothing was tested\n"));
+    });
 }
 
 #[test]

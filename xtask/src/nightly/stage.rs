@@ -21,6 +21,10 @@ pub(super) enum Stage {
     ConformanceLight,
     /// The contract suite on real vLLM.
     ConformanceDense,
+    /// Scheduling and KV events on real vLLM with few blocks.
+    ConformanceDenseTight,
+    /// The same under the priority policy.
+    ConformanceDensePriority,
     /// Third-party clients against `tito serve` over real vLLM.
     Clients,
     /// Costs beside a reference in the same process, against the stored ratios.
@@ -32,7 +36,7 @@ pub(super) enum Stage {
 }
 
 impl Stage {
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 13] = [
         Self::Licences,
         Self::Advisories,
         Self::Fuzz,
@@ -40,6 +44,8 @@ impl Stage {
         Self::Drift,
         Self::ConformanceLight,
         Self::ConformanceDense,
+        Self::ConformanceDenseTight,
+        Self::ConformanceDensePriority,
         Self::Clients,
         Self::Ratios,
         Self::KvIndexBench,
@@ -51,13 +57,12 @@ impl Stage {
         Duration::from_mins(match self {
             Self::Licences => 1,
             Self::Advisories => 2,
-            Self::Fuzz => 20,
-            Self::TestRelease => 22,
+            Self::Fuzz | Self::Mutants => 17,
+            Self::TestRelease => 21,
             Self::Drift => 15,
-            Self::ConformanceDense => 10,
-            Self::ConformanceLight | Self::Clients | Self::Ratios => 8,
-            Self::KvIndexBench => 9,
-            Self::Mutants => 17,
+            Self::ConformanceLight => 7,
+            Self::ConformanceDenseTight | Self::ConformanceDensePriority => 4,
+            Self::ConformanceDense | Self::Clients | Self::Ratios | Self::KvIndexBench => 8,
         })
     }
 }
@@ -72,6 +77,8 @@ impl stages::Stage for Stage {
             Self::Drift => "drift",
             Self::ConformanceLight => "conformance-light",
             Self::ConformanceDense => "conformance-dense",
+            Self::ConformanceDenseTight => "conformance-dense-tight",
+            Self::ConformanceDensePriority => "conformance-dense-priority",
             Self::Clients => "clients",
             Self::Ratios => "ratios",
             Self::KvIndexBench => "kv-index-bench",

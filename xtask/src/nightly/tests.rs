@@ -43,7 +43,8 @@ fn a_missing_kit_or_folder_is_named() {
     std::fs::create_dir(&kit).unwrap();
     let args = args(&["--kit", kit.to_str().unwrap()]);
     let missing = |stage| night(stage, &args, Duration::ZERO, |night: &Night<'_>| Night::missing(night));
-    for stage in [Stage::ConformanceLight, Stage::ConformanceDense, Stage::Clients] {
+    let engines = [Stage::ConformanceLight, Stage::ConformanceDense, Stage::ConformanceDenseTight];
+    for stage in engines.into_iter().chain([Stage::ConformanceDensePriority, Stage::Clients]) {
         assert!(missing(stage).unwrap().contains("holds no engine.sh"), "{stage:?}");
     }
     std::fs::write(kit.join("engine.sh"), "").unwrap();

@@ -68,16 +68,21 @@ fn row(policy: &PolicyReport) -> Row {
     let seconds = |seconds: f64| format!("{seconds:.3}s");
     [
         (*policy).to_owned(),
-        share(*hit_rate),
-        share(best.one_cache),
-        share(best.fleet),
-        seconds(wait.p50),
-        seconds(wait.p99),
-        format!("{:.2}", balance.prefill),
-        seconds(ttft.p50),
-        seconds(ttft.p90),
-        seconds(ttft.p99),
+        cell(*hit_rate, share),
+        cell(best.one_cache, share),
+        cell(best.fleet, share),
+        cell(wait.map(|wait| wait.p50), seconds),
+        cell(wait.map(|wait| wait.p99), seconds),
+        cell(balance.prefill, |ratio| format!("{ratio:.2}")),
+        cell(ttft.map(|ttft| ttft.p50), seconds),
+        cell(ttft.map(|ttft| ttft.p90), seconds),
+        cell(ttft.map(|ttft| ttft.p99), seconds),
     ]
+}
+
+/// A dash where there is no number.
+fn cell(number: Option<f64>, shown: impl FnOnce(f64) -> String) -> String {
+    number.map_or_else(|| "–".to_owned(), shown)
 }
 
 fn share(share: f64) -> String {

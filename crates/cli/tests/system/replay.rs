@@ -63,6 +63,7 @@ async fn a_closed_loop_with_late_and_lost_events_is_said_to_be_one() {
     }
     let policy = &told["replays"][0]["policies"][0];
     assert_eq!(policy["completed"], 28, "{told}");
+    assert_eq!(policy["best"], serde_json::json!({"one_cache": null, "fleet": null}), "{told}");
     assert!(policy["lost_batches"].as_u64() > Some(0), "{told}");
     let turns = &told["replays"][0]["turns"];
     assert!(turns["next"].as_f64() > Some(0.5) && turns["ambiguous"] == 0.0, "{told}");
@@ -103,6 +104,24 @@ async fn a_request_that_fits_nowhere_is_said_to_be_left_out() {
     let ran = replay(&[TRACE, "--policy", "kv", "--kv-tokens", "7680"]).await;
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.stdout.contains("\nkv: 7 requests fit no worker's KV room"), "{}", ran.stdout);
+}
+
+#[tokio::test]
+async fn a_replay_that_serves_nothing_shows_no_numbers_and_fails() {
+    let nothing = [TRACE, "--policy", "kv", "--kv-tokens", "64"];
+    let ran = replay(&nothing).await;
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("nothing was served: no request fits --kv-tokens 64"), "{}", ran.stderr);
+    let row = ran.stdout.lines().find(|line| line.starts_with("kv ")).unwrap();
+    assert_eq!(row.split_whitespace().collect::<Vec<_>>(), [&["kv"][..], &["–"; 9]].concat());
+    let ran = replay(&[&nothing[..], &["--json"]].concat()).await;
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let told: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let policy = &told["replays"][0]["policies"][0];
+    assert_eq!((&policy["completed"], &policy["rejected"]), (&0.into(), &28.into()), "{policy}");
+    for number in ["/hit_rate", "/best/fleet", "/wait", "/ttft", "/e2e", "/balance/prefill", "/seconds"] {
+        assert_eq!(policy.pointer(number), Some(&Value::Null), "{number}: {policy}");
+    }
 }
 
 #[tokio::test]

@@ -172,8 +172,9 @@ impl Simulation {
                 }
             }
         }
-        for index in ended.into_iter().rev() {
-            let mut sequence = self.running.remove(index);
+        // As in vLLM, the first in the batch gives its blocks back first, so that they are taken again first.
+        for (removed, index) in ended.into_iter().enumerate() {
+            let mut sequence = self.running.remove(index - removed);
             self.turns.remove(&sequence.id);
             self.release(&mut sequence);
         }

@@ -7,6 +7,11 @@ use crate::control::ADAPTERS_MAX;
 use crate::faults::FAULTS_MAX;
 use crate::kv::{self, EndpointError};
 
+/// Most KV blocks of all ranks together; each costs memory from the start.
+const BLOCKS_MAX: u64 = 1 << 24;
+/// Most ranks of a deployment; each that is owned is a simulation of its own, and discovery lists every one.
+const RANKS_MAX: u32 = 1024;
+
 /// Why a configuration makes no engine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
@@ -29,6 +34,19 @@ pub enum ConfigError {
         /// Longest sequence in tokens.
         max_model_len: u32,
     },
+    /// The ranks of this mock have more blocks than it makes.
+    #[error(
+        "{ranks} ranks of {blocks} blocks: all ranks of a mock together have at most {BLOCKS_MAX} blocks"
+    )]
+    TooManyBlocks {
+        /// Ranks that are owned.
+        ranks: u32,
+        /// Blocks per rank.
+        blocks: u32,
+    },
+    /// More ranks than a deployment may have.
+    #[error("data-parallel-size is {0}, at most {RANKS_MAX} ranks can be simulated")]
+    TooManyRanks(u32),
     /// No rank is owned.
     #[error("start rank {start} is outside the {size} ranks of the deployment")]
     NoRank {
@@ -127,6 +145,12 @@ impl MockConfig {
                 block_size: self.block_size,
                 max_model_len: self.max_model_len,
             });
+        }
+        let ranks = self.owned_ranks().len() as u32;
+        if self.data_parallel_size > RANKS_MAX {
+            errors.push(ConfigError::TooManyRanks(self.data_parallel_size));
+        } else if u64::from(ranks) * u64::from(self.num_gpu_blocks) > BLOCKS_MAX {
+            errors.push(ConfigError::TooManyBlocks { ranks, blocks: self.num_gpu_blocks });
         }
     }
 

@@ -44,6 +44,28 @@ fn every_mistake_is_reported_at_once() {
 }
 
 #[test]
+fn what_costs_memory_from_the_start_is_bounded() {
+    for (ranks, local, blocks, expected) in [
+        (1, None, 1 << 24, Ok(())),
+        (1, None, (1 << 24) + 1, Err(ConfigError::TooManyBlocks { ranks: 1, blocks: (1 << 24) + 1 })),
+        (1, None, u32::MAX, Err(ConfigError::TooManyBlocks { ranks: 1, blocks: u32::MAX })),
+        (512, None, 32_768, Ok(())),
+        (513, None, 32_768, Err(ConfigError::TooManyBlocks { ranks: 513, blocks: 32_768 })),
+        (1024, Some(1), 32_768, Ok(())),
+        (1025, Some(1), 32_768, Err(ConfigError::TooManyRanks(1025))),
+        (u32::MAX, None, 32_768, Err(ConfigError::TooManyRanks(u32::MAX))),
+    ] {
+        let config = MockConfig {
+            data_parallel_size: ranks,
+            data_parallel_size_local: local,
+            num_gpu_blocks: blocks,
+            ..MockConfig::new()
+        };
+        assert_eq!(config.check(), expected.map_err(|error| vec![error]), "{ranks} ranks, {blocks} blocks");
+    }
+}
+
+#[test]
 fn owned_ranks_end_with_the_deployment() {
     let ranks = |data_parallel_size, data_parallel_start_rank, data_parallel_size_local| {
         let plain = MockConfig::new();

@@ -39,7 +39,11 @@ pub(super) fn check(decoding: Option<&DecodingParameters>) -> Checked<Constraint
             if !(schema.is_object() || schema.is_boolean()) {
                 return Err(invalid("json schema: neither an object nor a boolean"));
             }
-            Ok(Constraint::text(instance::of_schema(&schema)))
+            let text = instance::of_schema(&schema).ok_or_else(|| {
+                let most = instance::TEXT_BYTES_MAX;
+                invalid(format!("json schema: its simplest instance has more than {most} bytes"))
+            })?;
+            Ok(Constraint::text(text))
         }
         StructuredOutput::Regex(regex) => Ok(Constraint::text(pattern::of_regex(regex).unwrap_or_default())),
         StructuredOutput::Choice(choice) if choice.choices.is_empty() => {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::{Drive, Record};
 use crate::bounds::placed;
-use crate::{Balance, BestHitRates, PolicyReport, Spread};
+use crate::report::quantiles;
+use crate::{Arrivals, Balance, BestHitRates, PolicyReport, Spread};
 
 /// What became of one request. Times are virtual, since the first arrival.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,21 +32,24 @@ impl Drive<'_> {
         self.records.iter().map(served).collect()
     }
 
-    /// All of them, at the end. `one_cache` is the best hit rate of any policy.
-    pub(crate) fn report(self, end: Duration, one_cache: f64) -> PolicyReport {
+    /// All of them, at the end. `one_cache` is the best hit rate of any policy, where there is one.
+    pub(crate) fn report(self, one_cache: Option<f64>) -> PolicyReport {
         let Self { trace, prompts, config, .. } = self;
         let since = |time: fn(&Record) -> Option<Duration>| -> Vec<f64> {
             let waited = |record| Some(time(record)?.saturating_sub(record.arrived).as_secs_f64());
             self.records.iter().filter_map(waited).collect()
         };
-        let completed = self.records.iter().filter(|record| record.ended.is_some()).count() as u64;
-        let prompt_tokens: u64 = trace.iter().map(|request| u64::from(request.input_length)).sum();
+        let ended = || trace.iter().zip(&self.records).filter(|(_, record)| record.ended.is_some());
+        let completed = ended().count() as u64;
+        let prompt_tokens: u64 = ended().map(|(request, _)| u64::from(request.input_length)).sum();
         let share = |tokens: fn(&Record) -> u32| {
-            self.records.iter().map(|record| u64::from(tokens(record))).sum::<u64>() as f64
-                / prompt_tokens.max(1) as f64
+            let tokens: u64 = ended().map(|(_, record)| u64::from(tokens(record))).sum();
+            (prompt_tokens > 0).then(|| tokens as f64 / prompt_tokens as f64)
         };
         let places: Vec<Option<u32>> = self.records.iter().map(|record| record.worker).collect();
-        let (ttft, ttft_quantiles) = Spread::of(since(|record| record.first_token));
+        let bounded = config.arrivals == Arrivals::Recorded;
+        let fleet = || placed(trace, prompts, &places, config.workers, config.engine.block_tokens);
+        let mut first_tokens = since(|record| record.first_token);
         let requests: Vec<u64> = self.workers.iter().map(|worker| worker.requests).collect();
         let prefill_tokens = self.workers.iter().map(|worker| worker.prefill_tokens).collect();
         PolicyReport {
@@ -54,19 +58,16 @@ impl Drive<'_> {
             rejected: trace.len() as u64 - completed,
             hit_rate: share(|record| record.cached_tokens),
             known_hit_rate: share(|record| record.known_tokens),
-            best: BestHitRates {
-                one_cache,
-                fleet: placed(trace, prompts, &places, config.workers, config.engine.block_tokens),
-            },
-            wait: Spread::of(since(|record| record.started)).0,
+            best: BestHitRates { one_cache, fleet: bounded.then(fleet).flatten() },
+            wait: Spread::of(&mut since(|record| record.started)),
             queued: self.queued,
-            ttft,
-            ttft_quantiles,
-            e2e: Spread::of(since(|record| record.ended)).0,
+            ttft: Spread::of(&mut first_tokens),
+            ttft_quantiles: quantiles(&mut first_tokens),
+            e2e: Spread::of(&mut since(|record| record.ended)),
             balance: Balance::of(prefill_tokens, &requests),
             preemptions: self.workers.iter().map(|worker| worker.simulation.stats().preemptions).sum(),
             lost_batches: self.lost_batches,
-            seconds: end.as_secs_f64(),
+            seconds: self.records.iter().filter_map(|record| record.ended).max().map(|end| end.as_secs_f64()),
         }
     }
 }

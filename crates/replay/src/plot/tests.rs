@@ -1,24 +1,42 @@
 use super::*;
+use crate::report::quantiles;
 use crate::{Balance, BestHitRates, Spread, TurnShares};
 
 fn policy(name: &'static str, hit_rate: f64) -> PolicyReport {
-    let (ttft, ttft_quantiles) = Spread::of((1..=1000).map(|at| f64::from(at) / 100.0).collect());
+    let mut first_tokens: Vec<f64> = (1..=1000).map(|at| f64::from(at) / 100.0).collect();
     PolicyReport {
         policy: name,
         completed: 1000,
         rejected: 0,
-        hit_rate,
-        known_hit_rate: hit_rate,
-        best: BestHitRates { one_cache: 0.4, fleet: 0.35 },
-        wait: Spread::default(),
+        hit_rate: Some(hit_rate),
+        known_hit_rate: Some(hit_rate),
+        best: BestHitRates { one_cache: Some(0.4), fleet: Some(0.35) },
+        wait: Spread::of(&mut [0.0]),
         queued: 0,
-        ttft,
-        ttft_quantiles,
-        e2e: Spread::default(),
+        ttft: Spread::of(&mut first_tokens),
+        ttft_quantiles: quantiles(&mut first_tokens),
+        e2e: Spread::of(&mut [0.0]),
         balance: Balance::of(vec![3, 1], &[1, 1]),
         preemptions: 0,
         lost_batches: 0,
-        seconds: 10.0,
+        seconds: Some(10.0),
+    }
+}
+
+/// No request was served.
+fn nothing() -> PolicyReport {
+    PolicyReport {
+        completed: 0,
+        hit_rate: None,
+        known_hit_rate: None,
+        best: BestHitRates { one_cache: None, fleet: None },
+        wait: None,
+        ttft: None,
+        ttft_quantiles: Vec::new(),
+        e2e: None,
+        balance: Balance::of(vec![0, 0], &[0, 0]),
+        seconds: None,
+        ..policy("kv", 0.0)
     }
 }
 
@@ -30,7 +48,7 @@ fn report(policies: Vec<PolicyReport>) -> Report {
         output_tokens: 1,
         seconds: 10.0,
         turns: TurnShares { next: 0.0, named: 0.0, ambiguous: 0.0 },
-        one_cache_hit_rate: 0.4,
+        one_cache_hit_rate: Some(0.4),
         policies,
     }
 }
@@ -67,9 +85,12 @@ fn the_picture_shows_every_policy_with_its_numbers() {
 fn a_report_without_a_policy_or_a_single_token_is_still_a_picture() {
     let empty = svg(&[report(Vec::new())]);
     assert!(well_formed(&empty) && !empty.contains("NaN") && !empty.contains("inf"));
-    let nothing = PolicyReport { ttft_quantiles: Spread::of(Vec::new()).1, ..policy("kv", 0.0) };
-    let nothing = svg(&[report(vec![nothing])]);
-    assert!(well_formed(&nothing) && !nothing.contains("NaN") && !nothing.contains("inf"));
+    let unserved = Report { one_cache_hit_rate: None, ..report(vec![nothing()]) };
+    let picture = svg(std::slice::from_ref(&unserved));
+    assert!(well_formed(&picture) && !picture.contains("NaN") && !picture.contains("inf"));
+    // The dashed line that is left is that of an even balance.
+    assert_eq!((picture.matches(">–<").count(), picture.matches("stroke-dasharray").count()), (2, 1));
+    assert!(html(&[unserved]).contains(&"<td>–".repeat(9)));
 }
 
 #[test]

@@ -147,7 +147,8 @@ fn since(served: &Served, time: Option<Duration>) -> f64 {
     time.saturating_sub(served.arrived).as_secs_f64() * 1e3
 }
 
+/// The nearest rank: the least value that at least `percent` of all do not exceed.
 fn quantile(mut values: Vec<f64>, percent: usize) -> f64 {
     values.sort_by(f64::total_cmp);
-    values[((values.len() - 1) * percent).div_ceil(100)]
+    values[(values.len() * percent).div_ceil(100).max(1) - 1]
 }

@@ -111,8 +111,9 @@ suite! {
         lower_priorities_start_first_and_equal_ones_in_order_of_arrival [FewBlocks Priority],
         the_last_to_start_is_preempted [Slow Model FewBlocks Fcfs],
         the_least_urgent_is_preempted_although_it_was_first [Slow Model FewBlocks Priority],
-        a_waiting_pause_does_not_wait_for_what_was_preempted [Slow Model FewBlocks Fcfs PauseWaits],
+        a_waiting_pause_does_not_wait_for_what_was_preempted [Slow Model FewBlocks Fcfs],
         a_block_that_was_computed_twice_is_evicted_twice [FewBlocks],
+        what_ends_in_one_step_gives_its_blocks_back_in_the_order_of_the_batch [FewBlocks Fcfs],
     }
     events {
         each_copy_of_a_block_is_stored_and_removed_by_itself [FewBlocks KvEvents],
@@ -170,13 +171,13 @@ suite! {
     deadline {
         an_expired_deadline_ends_a_unary_call [Slow],
         a_deadline_binds_a_stream_only_until_it_opens [Slow],
-        an_expired_deadline_frees_the_engine [Slow PauseWaits],
+        an_expired_deadline_frees_the_engine [Slow],
     }
     cancel {
-        dropping_a_stream_frees_the_engine [Slow PauseWaits],
-        dropping_a_unary_call_frees_the_engine [Slow PauseWaits],
-        a_dropped_stream_in_the_queue_never_runs [Slow OneAtATime PauseWaits],
-        a_dropped_unary_call_in_the_queue_never_runs [Slow OneAtATime PauseWaits],
+        dropping_a_stream_frees_the_engine [Slow],
+        dropping_a_unary_call_frees_the_engine [Slow],
+        a_dropped_stream_in_the_queue_never_runs [Slow OneAtATime],
+        a_dropped_unary_call_in_the_queue_never_runs [Slow OneAtATime],
         after_a_dropped_call_the_next_is_served [Slow],
     }
     abort {
@@ -187,12 +188,12 @@ suite! {
         unknown_ids_and_no_ids_change_nothing [Slow],
         every_call_with_the_id_ends [Slow],
         only_the_whole_id_counts [Slow],
-        an_abort_frees_the_engine [Slow PauseWaits],
+        an_abort_frees_the_engine [Slow],
     }
     pause {
-        an_aborting_pause_ends_what_runs [Slow PauseAborts],
-        an_unspecified_pause_aborts [Slow PauseAborts],
-        a_waiting_pause_lets_what_runs_finish [Slow PauseWaits],
+        an_aborting_pause_ends_what_runs [Slow],
+        an_unspecified_pause_aborts [Slow],
+        a_waiting_pause_lets_what_runs_finish [Slow],
         a_keeping_pause_freezes_what_runs [Slow],
         a_pause_that_keeps_and_clears_drops_the_cache_and_no_token [Slow Model],
         requests_wait_while_paused,

@@ -34,10 +34,6 @@ pub(crate) enum Need {
     Fcfs,
     /// Urgent requests start first.
     Priority,
-    /// A waiting pause lasts until nothing runs: how a case sees that the engine is free.
-    PauseWaits,
-    /// An aborting pause answers the calls that it ends.
-    PauseAborts,
     /// The engine is the case's own to end.
     Disposable,
     /// Nobody used the engine before.
@@ -75,8 +71,6 @@ impl Need {
             }
             Self::Fcfs => (!has(Feature::Priority), "the engine was started with the priority policy"),
             Self::Priority => (has(Feature::Priority), "the engine was started without the priority policy"),
-            Self::PauseWaits => (!light, "the scripted engine's pause does not wait for what runs"),
-            Self::PauseAborts => (!light, "the scripted engine does not answer what its pause aborts"),
             Self::Disposable => (target.disposable, "a shared engine must outlive the suite"),
             Self::Fresh => (target.kind == Kind::Mock, "a shared engine may have been used before"),
             Self::Http => (target.http.is_some(), "TITO_CONFORMANCE_HTTP names no address"),
@@ -123,8 +117,6 @@ impl Need {
             Self::Model
             | Self::SeveralAtATime
             | Self::Fcfs
-            | Self::PauseWaits
-            | Self::PauseAborts
             | Self::Disposable
             | Self::Fresh
             | Self::Http

@@ -81,6 +81,24 @@ fn eviction_takes_the_oldest_and_the_end_of_a_prefix_first() {
 }
 
 #[test]
+fn what_ends_in_one_step_gives_its_blocks_back_in_the_order_of_the_batch() {
+    // Two prompts of two blocks each; the first one loses its blocks first, and of each prompt the end goes first.
+    for (evicted, found) in [(0, [8, 8]), (1, [4, 8]), (2, [0, 8]), (3, [0, 4]), (4, [0, 0])] {
+        for (prompt, found) in [ids(0, 8), ids(100, 8)].into_iter().zip(found) {
+            let mut bench = Bench::new(SimConfig { blocks: 6, max_sequence_tokens: 24, ..config() });
+            bench.add(1, ids(0, 8), 1);
+            bench.add(2, ids(100, 8), 1);
+            assert_eq!(bench.step(), "1+1 Length, 2+1 Length");
+            bench.add(3, ids(200, 4 * (2 + evicted) - 1), 1);
+            bench.step();
+            bench.add(4, [prompt, ids(500, 1)].concat(), 1);
+            bench.step();
+            assert_eq!(bench.cached(4), Some(found), "after {evicted} evictions");
+        }
+    }
+}
+
+#[test]
 fn events_tell_the_whole_cache_in_order() {
     let mut bench = Bench::new(config());
     bench.add(1, ids(0, 9), 4);

@@ -103,3 +103,32 @@ fn schemas_are_bounded() {
     let instance: Value = serde_json::from_str(&text(Json, long)).unwrap();
     assert_eq!(instance.as_array().unwrap().len(), 64);
 }
+
+/// Arrays within arrays: each of them asks for as many as it can.
+fn nested(arrays: u32, item: &str) -> String {
+    (0..arrays).fold(item.to_owned(), |items, _| format!(r#"{{"items":{items},"minItems":64}}"#))
+}
+
+#[test]
+fn an_instance_that_would_be_too_long_is_refused() {
+    let long = "a".repeat(1 << 16);
+    let constant = format!(r#"{{"const":"{long}"}}"#);
+    // One array holds 64 values of 3 bytes; three of them hold 64³.
+    for (schema, fits) in [
+        (nested(2, r#"{"const":0}"#), true),
+        (nested(3, r#"{"const":0}"#), true),
+        (nested(3, r#"{"const":123456}"#), false),
+        (nested(4, r#"{"const":0}"#), false),
+        (nested(12, "{}"), false),
+        (nested(1, &constant), false),
+        (nested(0, &constant), true),
+        (format!(r#"{{"properties":{{"{long}":{}}},"required":["{long}"]}}"#, nested(3, "{}")), true),
+        (nested(1, &format!(r#"{{"properties":{{"{long}":{{}}}},"required":["{long}"]}}"#)), false),
+    ] {
+        let made = constraint(Json(schema.clone()));
+        assert_eq!(made.is_ok(), fits, "{}", &schema[..schema.len().min(200)]);
+        if !fits {
+            assert_eq!(made.unwrap_err(), Code::InvalidArgument);
+        }
+    }
+}

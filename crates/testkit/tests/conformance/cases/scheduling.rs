@@ -208,3 +208,19 @@ pub(crate) async fn a_block_that_was_computed_twice_is_evicted_twice(target: &Ta
         assert_eq!(cached(&longer).await, found * block, "after {evicted} evictions");
     }
 }
+
+pub(crate) async fn what_ends_in_one_step_gives_its_blocks_back_in_the_order_of_the_batch(target: &Target) {
+    let (block, pool) = (target.facts.block, blocks(target));
+    let prompts = [2, 8].map(|variant| prompt(2 * block, variant));
+    // Four blocks are cached. Those of the first go first, and of each prompt the end goes first.
+    for (evicted, found) in [(0, [2, 2]), (1, [1, 2]), (2, [0, 2]), (3, [0, 1]), (4, [0, 0])] {
+        for (ids, found) in prompts.iter().zip(found) {
+            clear(target).await;
+            together(target, prompts.iter().map(|ids| greedy(ids, 1))).await;
+            target.unary(greedy(&prompt((pool - 4 + evicted) * block - 10, 1), 1)).await.unwrap();
+            let longer = [&ids[..], &[40]].concat();
+            let reply = target.unary(greedy(&longer, 1)).await.unwrap();
+            assert_eq!(reply.cached(), found * block, "after {evicted} evictions, prompt {ids:?}");
+        }
+    }
+}
