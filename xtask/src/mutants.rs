@@ -210,13 +210,13 @@ fn sums(strata: &[Stratum<'_>], record: &Record) -> (usize, usize) {
     (caught, tested)
 }
 
-/// Partial when the time ended before the sample. A run that tested nothing has shown nothing.
+/// Partial when the time ended before the sample, and when nothing was tested: no line with a mutant changed, say.
 fn verdict(strata: &[Stratum<'_>], record: &Record, at_least: u64) -> Verdict {
     let (caught, tested) = sums(strata, record);
     let sample: usize = strata.iter().map(|stratum| stratum.sample(record).len()).sum();
-    if tested == 0 || (caught as u64) * 100 < at_least * tested as u64 {
+    if (caught as u64) * 100 < at_least * tested as u64 {
         Verdict::Broken
-    } else if tested < sample {
+    } else if tested == 0 || tested < sample {
         Verdict::Partial
     } else {
         Verdict::Holds

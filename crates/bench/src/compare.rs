@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::config::{self, BenchConfig, Load, PromptSource, Stop, Target};
+use crate::config::{self, BenchConfig, PromptSource, Target};
 use crate::input::Matched;
 use crate::progress::Progress;
 use crate::report::Report;
@@ -126,7 +126,7 @@ pub async fn compare(
     let mut warnings: Vec<_> = unchecked(&targets).into_iter().chain(shared::warnings(&backends)).collect();
     if let Some(matched) = &matched {
         warnings.extend(unequal(matched));
-        warnings.extend(repeated(config, matched, rounds));
+        warnings.extend(repeated(&runs, matched, rounds));
     }
     let measured = (runs.len() / targets.len()) as u32;
     let comparison = Comparison::new(measured, targets.len(), runs, warnings);
@@ -159,12 +159,12 @@ fn unequal(matched: &Matched) -> Option<String> {
 }
 
 /// A sentence where runs are known to send the same prompts of a data set.
-fn repeated(config: &BenchConfig, matched: &Matched, rounds: u32) -> Option<String> {
-    let Load::Closed { stop: Stop::Requests(requests), .. } = config.load else { return None };
+fn repeated(runs: &[Report], matched: &Matched, rounds: u32) -> Option<String> {
+    let requests = runs.iter().map(|run| run.requests.due()).max()?;
     let (share, places) = (share(matched, rounds), matched.places());
     (requests > share).then(|| {
         format!(
-            "{places} prompts per target are {share} for each run, which sends {requests} requests: what one run asked \
+            "{places} prompts per target are {share} for each run, and one sent {requests} requests: what one run asked \
              may be in a cache when another asks the same"
         )
     })

@@ -84,6 +84,11 @@ impl<T: Transport> Phase<T> {
         self.failures_left.load(Relaxed) == 0
     }
 
+    /// True when a request got a right reply.
+    pub(crate) fn was_answered(&self) -> bool {
+        self.stats().succeeded > 0
+    }
+
     /// What was measured; call it when the loop has ended.
     pub(crate) fn into_stats(self: Arc<Self>) -> Stats {
         let phase = Arc::into_inner(self).expect("the loop has ended, nothing else holds the phase");

@@ -128,6 +128,13 @@ pub struct Requests {
     pub warmup_failed: u64,
 }
 
+impl Requests {
+    /// Requests that were due, warm-up aside.
+    pub(crate) fn due(&self) -> u64 {
+        self.succeeded + self.failed + self.shed
+    }
+}
+
 /// Failed requests of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Failures {

@@ -96,8 +96,9 @@ pub(crate) async fn run_over<T: Transport>(
     progress.begin(name, total(config));
     let begin = Instant::now();
     let phase = Phase::new(&caller, progress, &config.report, Some(name.clone()));
-    // What did not survive the warm-up is not measured.
-    if !warmup.gave_up() {
+    // What did not survive the warm-up, or gave no right reply in it, is not measured.
+    let useless = warmup.gave_up() || (config.warmup_requests > 0 && !warmup.was_answered());
+    if !useless {
         match config.load {
             Load::Closed { concurrency, stop } => {
                 phase.closed_loop(concurrency, stop, pacer).await.map_err(Error::Timer)?;
@@ -122,7 +123,7 @@ pub(crate) async fn run_over<T: Transport>(
     let costs = costs(survived, vanished, generator_before);
     progress.end();
 
-    let gave_up = warmup.gave_up() || phase.gave_up();
+    let gave_up = useless || phase.gave_up();
     let (warmup, stats) = (warmup.into_stats(), phase.into_stats());
     let connections_opened = pool.opened();
     Ok(Report::new(config, Measured { warmup, stats, begin, costs, connections_opened, gave_up }))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::config::{BenchConfig, ConfigError, Load, check_sweep};
+use crate::config::{BenchConfig, ConfigError, Load, PromptSource, check_sweep};
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::run::{Error, run};
@@ -70,6 +70,12 @@ impl Sweep {
         let failed = steps.iter().rfind(|step| Some(step.rate_per_s) == search.failed);
         let limit = failed.map(|step| step.verdict);
         let late = steps.iter().any(|step| step.report.verdict == RunVerdict::Late);
+        // A step that measured nothing says nothing about the server, so neither does what was found before it.
+        let nothing = steps.last().map(|step| step.verdict).filter(|verdict| verdict.measured_nothing());
+        if let Some(verdict) = nothing {
+            let (knee_per_s, too_high_per_s, limit) = (None, None, Some(verdict));
+            return Self { verdict: RunVerdict::Failed, config, knee_per_s, too_high_per_s, limit, steps };
+        }
         let verdict = match (search.passed, limit) {
             (_, Some(RateVerdict::GeneratorLate)) => RunVerdict::Invalid,
             (None, _) | (_, None) => RunVerdict::Failed,
@@ -101,32 +107,37 @@ async fn sweep_over(
     };
     check_sweep(sweep).map_err(Error::Config)?;
     let mut search = Search::new(rate_per_s, sweep.precision);
-    let mut steps = Vec::new();
+    let (mut steps, mut sent) = (Vec::new(), 0);
     while let Some(rate) = search.next().filter(|rate| (RATE_PER_S_MIN..=RATE_PER_S_MAX).contains(rate)) {
         let number = steps.len() as u32;
         if number >= sweep.steps_max {
             break;
         }
-        let mut report = run(at_rate(config, rate, number)).await?;
+        let mut report = run(at_rate(config, rate, number, sent)).await?;
         report.target.name.clone_from(&config.target.name);
+        sent += report.requests.due();
         let verdict = RateVerdict::of(&report, sweep.good_share_min);
-        search.tried(rate, verdict == RateVerdict::KeptUp);
         steps.push(SweepStep { rate_per_s: rate, verdict, report });
-        if verdict == RateVerdict::WarmupFailed {
-            break; // what cannot even be warmed up has no knee
+        if verdict.measured_nothing() {
+            break;
         }
+        search.tried(rate, verdict == RateVerdict::KeptUp);
     }
     Ok(Sweep::new(sweep, search, steps))
 }
 
-/// The same run at another rate, with prompts that no other step has.
-fn at_rate(config: &BenchConfig, rate: f64, number: u32) -> BenchConfig {
+/// The same run at another rate, with prompts that no other step has: of a data set those after the `sent` prompts of the
+/// steps before.
+fn at_rate(config: &BenchConfig, rate: f64, number: u32, sent: u64) -> BenchConfig {
     let mut config = config.clone();
     if let Load::Open { rate_per_s, .. } = &mut config.load {
         *rate_per_s = rate;
     }
     config.workload.seed = config.workload.seed.wrapping_add(u64::from(number));
     config.workload.prompt_seed = config.workload.prompt_seed.wrapping_add(u64::from(number));
+    if let PromptSource::DataSet { order, .. } = &mut config.workload.prompts {
+        *order = order.after(sent);
+    }
     config.target.name = format!("{} at {rate:.4}/s", config.target.name);
     config
 }

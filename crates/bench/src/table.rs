@@ -22,6 +22,7 @@ impl fmt::Display for Report {
         writeln!(f, "  {}", WorkloadLine(&self.workload))?;
         writeln!(f, "  {}", LoadLine(self.load))?;
         fmt_trust(&self.target, f)?;
+        fmt_repeats(&self.workload, self.requests.due(), f)?;
         let requests = self.requests;
         write!(f, "requests     {} succeeded, {} failed", requests.succeeded, requests.failed)?;
         write!(f, ", {} shed, {:.3} s", requests.shed, self.elapsed_s)?;
@@ -72,6 +73,19 @@ fn fmt_trust(target: &TargetLabel, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Some(false) => writeln!(f, "WARNING      {UNCHECKED}"),
         Some(true) | None => Ok(()),
     }
+}
+
+/// Says where the lines of a data set were fewer than what was sent: a cache may have known the rest.
+fn fmt_repeats(workload: &WorkloadConfig, sent: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let PromptSource::DataSet { set, order } = &workload.prompts else { return Ok(()) };
+    let prompts = order.distinct(set.prompts());
+    if sent <= prompts {
+        return Ok(());
+    }
+    writeln!(
+        f,
+        "WARNING      {sent} requests over {prompts} prompts: what was asked before may have been in a cache"
+    )
 }
 
 fn fmt_times(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -37,6 +37,11 @@ impl Endpoint {
         if uri.query().is_some() {
             return Err(fail("a query is not supported"));
         }
+        // What stands after the host is empty, `:` alone, or a port, which may be out of range.
+        let after_host = &authority.as_str()[authority.host().len()..];
+        if after_host.len() > 1 && authority.port_u16().is_none() {
+            return Err(fail("the port must be a number from 0 to 65535"));
+        }
         Ok(Self {
             host: authority.host().trim_start_matches('[').trim_end_matches(']').to_owned(),
             port: authority.port_u16().unwrap_or(if tls { 443 } else { 80 }),

@@ -19,6 +19,16 @@ impl LineOrder {
     /// All lines, in the order of the file.
     pub const FILE: Self = Self { lines: None, first: 0 };
 
+    /// The same lines, beginning after the first `sent` of these.
+    pub(crate) fn after(&self, sent: u64) -> Self {
+        Self { lines: self.lines.clone(), first: self.first.wrapping_add(sent) }
+    }
+
+    /// Lines that are sent before the first comes again, of a file with `prompts`.
+    pub(crate) fn distinct(&self, prompts: u64) -> u64 {
+        self.lines.as_ref().map_or(prompts, |lines| lines.len() as u64)
+    }
+
     /// The line of request `number`. It may lie beyond the last line, and then counts from the first.
     pub(crate) fn line(&self, number: u64) -> u64 {
         let place = number.wrapping_add(self.first);

@@ -1,12 +1,15 @@
 //! Sweeps over servers of known capacity, on a paused clock.
 
-use std::sync::Mutex;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::{RateVerdict, Sweep, SweepConfig, sweep_over};
-use crate::config::{Api, ArrivalProcess, BenchConfig, Load, Stop};
+use crate::config::{Api, ArrivalProcess, BenchConfig, Load, PromptSource, Stop};
+use crate::input::{DataSet, LineOrder};
 use crate::pacer::Pacer;
 use crate::run::{Error, run_over};
 use crate::testing::{Answer, Memory, TWO_TOKENS, config, silent};
@@ -70,6 +73,60 @@ async fn a_server_that_cannot_even_be_warmed_up_ends_the_sweep() {
         over(&config, SWEEP, || Memory::new(1 << 16, |_| Answer { status: 500, ..Answer::json("") })).await;
     assert_eq!(sweep.steps.len(), 1);
     assert!(!sweep.ok() && sweep.steps[0].verdict == RateVerdict::WarmupFailed, "{sweep}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_that_measured_nothing_is_no_limit_of_the_server() {
+    let check = |sweep: &Sweep, steps: usize, verdict: RateVerdict, words: &str| {
+        assert_eq!(
+            (sweep.steps.len(), sweep.limit, sweep.knee_per_s),
+            (steps, Some(verdict), None),
+            "{sweep}"
+        );
+        assert!(!sweep.ok(), "{sweep}");
+        assert!(
+            sweep.to_string().contains(&format!("FAILED       a step measured nothing: {words}")),
+            "{sweep}"
+        );
+    };
+    let mut short = open();
+    let Load::Open { duration, .. } = &mut short.load else { unreachable!() };
+    *duration = Duration::from_millis(1);
+    let sweep = over(&short, SWEEP, || Memory::new(1 << 16, |_| Answer::json(TWO_TOKENS))).await;
+    check(&sweep, 1, RateVerdict::NoArrivals, "no arrivals");
+    let mut config = open();
+    config.warmup_requests = 5;
+    let steps = Cell::new(0);
+    let sweep = over(&config, SWEEP, || {
+        steps.set(steps.get() + 1);
+        let fails = AtomicBool::new(steps.get() == 3);
+        Memory::new(1 << 16, move |_| {
+            let status = if fails.swap(false, Ordering::Relaxed) { 503 } else { 200 };
+            Answer { status, ..Answer::json(TWO_TOKENS) }
+        })
+    })
+    .await;
+    check(&sweep, 3, RateVerdict::WarmupFailed, "warm-up failed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_over_a_data_set_begins_where_the_one_before_it_ended() {
+    let mut config = open();
+    let lines: Vec<_> = (0..40).map(|id| format!("{{\"token_ids\":[{id},7]}}")).collect();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), lines.join("\n")).unwrap();
+    let set = Arc::new(DataSet::read(file.path()).unwrap());
+    config.workload.prompts = PromptSource::DataSet { set, order: LineOrder::FILE };
+    let few = SweepConfig { steps_max: 3, ..SWEEP };
+    let sweep = over(&config, few, || Memory::new(1 << 16, |_| Answer::json(TWO_TOKENS))).await;
+    let mut sent = 0;
+    for step in &sweep.steps {
+        let PromptSource::DataSet { order, .. } = &step.report.workload.prompts else { unreachable!() };
+        assert_eq!(order.line(0), sent);
+        sent += step.report.requests.succeeded;
+    }
+    let warning = format!("WARNING      {sent} requests over 40 prompts: ");
+    assert!(sent > 40 && sweep.to_string().contains(&warning), "{sweep}");
 }
 
 #[tokio::test(start_paused = true)]

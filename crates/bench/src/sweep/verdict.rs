@@ -25,13 +25,18 @@ pub enum RateVerdict {
     GeneratorLate,
     /// The warm-up failed; nothing was measured.
     WarmupFailed,
+    /// No request was due in the time of the step; nothing was measured.
+    NoArrivals,
 }
 
 impl RateVerdict {
     pub(super) fn of(report: &Report, good_share_min: f64) -> Self {
         let requests = report.requests;
-        if requests.warmup_failed > 0 || requests.succeeded + requests.failed + requests.shed == 0 {
+        if requests.warmup_failed > 0 {
             return Self::WarmupFailed;
+        }
+        if requests.due() == 0 {
+            return Self::NoArrivals;
         }
         if !report.late.is_empty() && !report.report.late_allowed {
             return Self::GeneratorLate;
@@ -44,6 +49,11 @@ impl RateVerdict {
         if kept_up(report) { Self::KeptUp } else { Self::FellBehind }
     }
 
+    /// Whether the step tells nothing of the server at this rate.
+    pub(super) fn measured_nothing(self) -> bool {
+        matches!(self, Self::WarmupFailed | Self::NoArrivals)
+    }
+
     /// For a table.
     pub(crate) fn words(self) -> &'static str {
         match self {
@@ -53,6 +63,7 @@ impl RateVerdict {
             Self::Failed => "requests failed",
             Self::GeneratorLate => "generator late",
             Self::WarmupFailed => "warm-up failed",
+            Self::NoArrivals => "no arrivals: a longer --duration is needed",
         }
     }
 }

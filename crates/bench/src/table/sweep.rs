@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use super::{LoadLine, WorkloadLine, fmt_trust, shown_time};
+use super::{LoadLine, WorkloadLine, fmt_repeats, fmt_trust, shown_time};
+use crate::config::Load;
 use crate::percentiles::Percentiles;
+use crate::report::Report;
 use crate::sweep::{Sweep, SweepStep};
 
 impl fmt::Display for Sweep {
@@ -13,6 +15,11 @@ impl fmt::Display for Sweep {
         writeln!(f, "  {}", WorkloadLine(&first.report.workload))?;
         writeln!(f, "  first step: {}", LoadLine(first.report.load))?;
         fmt_trust(&first.report.target, f)?;
+        fmt_repeats(
+            &first.report.workload,
+            self.steps.iter().map(|step| step.report.requests.due()).sum(),
+            f,
+        )?;
         if let Some(goodput) = first.report.goodput {
             writeln!(
                 f,
@@ -22,7 +29,7 @@ impl fmt::Display for Sweep {
             )?;
         }
         let columns = ["done/s", "good %", "TTFT p50", "TTFT p99", "E2E p50", "E2E p99"];
-        write!(f, "{:>11}", "offered/s")?;
+        write!(f, "{:>11}{:>11}", "rate/s", "arrived/s")?;
         columns.iter().try_for_each(|column| write!(f, "{column:>11}"))?;
         writeln!(f, "  (ms)")?;
         let mut steps: Vec<_> = self.steps.iter().collect();
@@ -33,6 +40,9 @@ impl fmt::Display for Sweep {
                 writeln!(f, "knee         {knee:.3} requests/s; at {above:.3}: {}", limit.words())
             }
             (Some(knee), ..) => writeln!(f, "no knee      up to {knee:.3} requests/s: more steps are needed"),
+            (None, None, Some(nothing)) => {
+                writeln!(f, "FAILED       a step measured nothing: {}", nothing.words())
+            }
             (None, ..) => writeln!(f, "FAILED       no rate was kept up with"),
         }
     }
@@ -40,7 +50,7 @@ impl fmt::Display for Sweep {
 
 fn fmt_step(step: &SweepStep, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let SweepStep { rate_per_s, verdict, report } = step;
-    write!(f, "{rate_per_s:>11.3}{:>11.3}", report.requests_per_s)?;
+    write!(f, "{rate_per_s:>11.3}{:>11}{:>11.3}", arrived(report), report.requests_per_s)?;
     let good = report.goodput.map_or("–".to_owned(), |goodput| format!("{:.2}", goodput.share * 100.0));
     write!(f, "{good:>11}")?;
     for times in [report.ttft_ms, report.e2e_ms] {
@@ -49,6 +59,12 @@ fn fmt_step(step: &SweepStep, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         }
     }
     writeln!(f, "  {}", verdict.words())
+}
+
+/// Requests that were due per second of the step: chance makes them more or fewer than its rate.
+fn arrived(report: &Report) -> String {
+    let Load::Open { duration, .. } = report.load else { return "–".to_owned() };
+    format!("{:.3}", report.requests.due() as f64 / duration.as_secs_f64())
 }
 
 fn shown(times: Option<Percentiles>, statistic: &str) -> String {

@@ -26,6 +26,11 @@ fn a_url_gives_host_port_and_the_path_of_the_route() {
 #[test]
 fn a_url_this_client_cannot_use_is_refused_with_the_reason() {
     check("ftp://host", "url `ftp://host`: must begin with http:// or https://");
+    for port in ["80800", "65536", "x", "-1"] {
+        let (url, said) = (format!("http://h.test:{port}/v1"), "the port must be a number from 0 to 65535");
+        check(&url, &format!("url `{url}`: {said}"));
+    }
+    check("http://h.test:/v1", "h.test 80 /v1/v1/completions");
     check("host:80", "url `host:80`: must begin with http:// or https://");
     check("http://a@b", "url `http://a@b`: user names are not supported");
     check("http://host/?x=1", "url `http://host/?x=1`: a query is not supported");
