@@ -11,7 +11,7 @@ pub(super) const ASSERTIONS: &[(&str, &str, &str)] = &[
     ("runtime_task_panics_total", TASKS, "tasks.metrics.panics.get()), (1, 1)"),
     (
         "fleet_load_unknown_total",
-        include_str!("../../../../fleet/src/fleet/tests.rs"),
+        include_str!("../../../../fleet/src/fleet/tests/load.rs"),
         "load_unknown_total{worker=\\\"a\\\"} 3",
     ),
     ("fleet_kv_skipped_total", FEEDS, "\"skipped\", \"restarts\"];"),
