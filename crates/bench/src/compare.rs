@@ -160,11 +160,11 @@ fn unequal(matched: &Matched) -> Option<String> {
 
 /// A sentence where runs are known to send the same prompts of a data set.
 fn repeated(runs: &[Report], matched: &Matched, rounds: u32) -> Option<String> {
-    let requests = runs.iter().map(|run| run.requests.due()).max()?;
+    let requests = runs.iter().map(|run| run.requests.prompts).max()?;
     let (share, places) = (share(matched, rounds), matched.places());
     (requests > share).then(|| {
         format!(
-            "{places} prompts per target are {share} for each run, and one sent {requests} requests: what one run asked \
+            "{places} prompts per target are {share} for each run, and one sent {requests}: what one run asked \
              may be in a cache when another asks the same"
         )
     })

@@ -89,6 +89,15 @@ impl<T: Transport> Phase<T> {
         self.stats().succeeded > 0
     }
 
+    /// Prompts of the workload that were begun: those of first turns where requests are turns of sessions.
+    pub(crate) fn prompts(&self) -> u64 {
+        if self.caller.workload.has_sessions() {
+            return self.sessions.load(Relaxed);
+        }
+        let stats = self.stats();
+        stats.succeeded + stats.failed
+    }
+
     /// What was measured; call it when the loop has ended.
     pub(crate) fn into_stats(self: Arc<Self>) -> Stats {
         let phase = Arc::into_inner(self).expect("the loop has ended, nothing else holds the phase");

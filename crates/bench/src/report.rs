@@ -122,6 +122,8 @@ pub struct Requests {
     pub failed: u64,
     /// Arrivals not sent because too many requests were in flight.
     pub shed: u64,
+    /// Prompts of the workload that were sent: requests, or sessions where requests are their turns.
+    pub prompts: u64,
     /// Warm-up replies that were right.
     pub warmup_succeeded: u64,
     /// Warm-up requests without a right reply.
@@ -183,6 +185,8 @@ pub(crate) struct Costs {
 pub(crate) struct Measured {
     pub(crate) warmup: Stats,
     pub(crate) stats: Stats,
+    /// See [`Requests::prompts`].
+    pub(crate) prompts: u64,
     pub(crate) begin: Instant,
     pub(crate) costs: Costs,
     pub(crate) connections_opened: u64,
@@ -197,7 +201,7 @@ impl Report {
     }
 
     pub(crate) fn new(config: &BenchConfig, measured: Measured) -> Self {
-        let Measured { warmup, mut stats, begin, costs, connections_opened, gave_up } = measured;
+        let Measured { warmup, mut stats, prompts, begin, costs, connections_opened, gave_up } = measured;
         let elapsed = stats.last_end.unwrap_or(begin) - begin;
         let (clock, send_lag_ms) = match config.load {
             Load::Closed { .. } => (Clock::ServiceTime, None),
@@ -225,6 +229,7 @@ impl Report {
             succeeded: stats.succeeded,
             failed: stats.failed,
             shed: stats.shed,
+            prompts,
             warmup_succeeded: warmup.succeeded,
             warmup_failed: warmup.failed,
         };

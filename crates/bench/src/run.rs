@@ -124,9 +124,10 @@ pub(crate) async fn run_over<T: Transport>(
     progress.end();
 
     let gave_up = useless || phase.gave_up();
+    let prompts = phase.prompts();
     let (warmup, stats) = (warmup.into_stats(), phase.into_stats());
     let connections_opened = pool.opened();
-    Ok(Report::new(config, Measured { warmup, stats, begin, costs, connections_opened, gave_up }))
+    Ok(Report::new(config, Measured { warmup, stats, prompts, begin, costs, connections_opened, gave_up }))
 }
 
 /// Requests like those that are measured, with prompts of their own: whatever prefix cache they fill, the measured

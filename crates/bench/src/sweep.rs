@@ -115,7 +115,7 @@ async fn sweep_over(
         }
         let mut report = run(at_rate(config, rate, number, sent)).await?;
         report.target.name.clone_from(&config.target.name);
-        sent += report.requests.due();
+        sent += report.requests.prompts;
         let verdict = RateVerdict::of(&report, sweep.good_share_min);
         steps.push(SweepStep { rate_per_s: rate, verdict, report });
         if verdict.measured_nothing() {

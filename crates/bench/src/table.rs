@@ -22,7 +22,7 @@ impl fmt::Display for Report {
         writeln!(f, "  {}", WorkloadLine(&self.workload))?;
         writeln!(f, "  {}", LoadLine(self.load))?;
         fmt_trust(&self.target, f)?;
-        fmt_repeats(&self.workload, self.requests.due(), f)?;
+        fmt_repeats(&self.workload, self.requests.prompts, f)?;
         let requests = self.requests;
         write!(f, "requests     {} succeeded, {} failed", requests.succeeded, requests.failed)?;
         write!(f, ", {} shed, {:.3} s", requests.shed, self.elapsed_s)?;
@@ -55,7 +55,9 @@ fn troubles(report: &Report) -> Vec<(&'static str, String)> {
     troubles.extend(report.process_errors.iter().cloned().map(failed));
     let late = if report.report.late_allowed { RunVerdict::Late } else { RunVerdict::Invalid };
     troubles.extend(report.late.iter().map(|reason| (late.word(), reason.clone())));
-    if report.gave_up {
+    if report.requests.warmup_failed > 0 && report.requests.warmup_succeeded == 0 {
+        troubles.push(failed("nothing was measured: no right reply in the warm-up".to_owned()));
+    } else if report.gave_up {
         troubles.push(failed(format!("gave up after {} failed requests", report.limits.failures_max)));
     }
     troubles
@@ -84,7 +86,7 @@ fn fmt_repeats(workload: &WorkloadConfig, sent: u64, f: &mut fmt::Formatter<'_>)
     }
     writeln!(
         f,
-        "WARNING      {sent} requests over {prompts} prompts: what was asked before may have been in a cache"
+        "WARNING      {sent} prompts sent of a data set of {prompts}: what was asked before may have been in a cache"
     )
 }
 

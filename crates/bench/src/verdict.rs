@@ -31,7 +31,7 @@ pub(crate) struct RunSigns {
 impl RunVerdict {
     pub(crate) fn of(signs: RunSigns) -> Self {
         let RunSigns { requests, broken, late, late_allowed } = signs;
-        let Requests { succeeded, failed, shed, warmup_succeeded: _, warmup_failed } = requests;
+        let Requests { succeeded, failed, shed, prompts: _, warmup_succeeded: _, warmup_failed } = requests;
         if late && !late_allowed {
             Self::Invalid
         } else if broken || succeeded == 0 || failed + shed + warmup_failed > 0 {

@@ -230,7 +230,7 @@ async fn runs_over_a_data_set_send_different_lines_of_equal_lengths_or_say_that_
     assert_eq!(warnings.len(), 1, "one server behind both: {warnings:?}");
     let (_, warnings) = sent(3).await;
     assert!(
-        warnings[1].starts_with("4 prompts per target are 2 for each run, and one sent 3 requests: "),
+        warnings[1].starts_with("4 prompts per target are 2 for each run, and one sent 3: "),
         "{warnings:?}"
     );
 }

@@ -8,9 +8,11 @@ use crate::report::Report;
 use crate::sweep::Sweep;
 
 pub(super) fn draw(out: &mut String, sweep: &Sweep) -> fmt::Result {
-    let knee = sweep.knee_per_s.map_or("no rate was kept up with".to_owned(), |knee| {
-        format!("knee at {} requests/s", super::number(knee))
-    });
+    let knee = match (sweep.knee_per_s, sweep.too_high_per_s, sweep.limit) {
+        (Some(knee), ..) => format!("knee at {} requests/s", super::number(knee)),
+        (None, None, Some(nothing)) => format!("a step measured nothing: {}", nothing.words()),
+        (None, ..) => "no rate was kept up with".to_owned(),
+    };
     let name = sweep.steps.first().map_or("", |step| &step.report.target.name);
     let legend = ["TTFT", "good", "E2E latency"].map(str::to_owned);
     picture(out, 2, &format!("{name}: {knee}"), &legend, |out| {

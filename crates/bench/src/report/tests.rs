@@ -43,7 +43,7 @@ async fn the_json_names_every_number_with_its_unit() {
         limits request_timeout_s reply_bytes_max failures_max
         report interval_s lag_max_s late_allowed
         report.slo ttft_ms itl_ms tpot_ms e2e_ms
-        requests succeeded failed shed warmup_succeeded warmup_failed
+        requests succeeded failed shed prompts warmup_succeeded warmup_failed
         e2e_ms count censored mean p50 p90 p95 p99 p99_9 max
         read_lag_ms count censored mean p50 p90 p95 p99 p99_9 max
         failures

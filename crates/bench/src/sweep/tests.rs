@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{RateVerdict, Sweep, SweepConfig, sweep_over};
-use crate::config::{Api, ArrivalProcess, BenchConfig, Load, PromptSource, Stop};
+use crate::config::{Api, ArrivalProcess, BenchConfig, Load, PromptSource, SessionConfig, Stop, TimeSpan};
 use crate::input::{DataSet, LineOrder};
 use crate::pacer::Pacer;
 use crate::run::{Error, run_over};
@@ -125,8 +125,33 @@ async fn a_step_over_a_data_set_begins_where_the_one_before_it_ended() {
         assert_eq!(order.line(0), sent);
         sent += step.report.requests.succeeded;
     }
-    let warning = format!("WARNING      {sent} requests over 40 prompts: ");
+    let warning = format!("WARNING      {sent} prompts sent of a data set of 40: ");
     assert!(sent > 40 && sweep.to_string().contains(&warning), "{sweep}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_turns_of_a_session_and_shed_arrivals_are_no_prompts_of_their_own() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "{\"token_ids\":[1,7]}\n".repeat(200)).unwrap();
+    let set = Arc::new(DataSet::read(file.path()).unwrap());
+    let mut config = open();
+    config.workload.prompts = PromptSource::DataSet { set, order: LineOrder::FILE };
+    let Load::Open { in_flight_max, .. } = &mut config.load else { unreachable!() };
+    *in_flight_max = 1;
+    let one = SweepConfig { steps_max: 1, ..SWEEP };
+    let shedding = over(&config, one, || one_at_a_time(Duration::from_secs(10))).await;
+    let requests = shedding.steps[0].report.requests;
+    assert!(requests.shed > 0 && requests.prompts == requests.succeeded, "{requests:?}");
+    let Load::Open { in_flight_max, .. } = &mut config.load else { unreachable!() };
+    *in_flight_max = 4096;
+    config.workload.session = Some(SessionConfig {
+        turns: "3".parse().unwrap(),
+        turn_tokens: "4".parse().unwrap(),
+        think_time: TimeSpan { first: Duration::ZERO, last: Duration::ZERO },
+    });
+    let talking = over(&config, one, || Memory::new(1 << 16, |_| Answer::json(TWO_TOKENS))).await;
+    let requests = talking.steps[0].report.requests;
+    assert_eq!(requests.succeeded, 3 * requests.prompts, "{requests:?}");
 }
 
 #[tokio::test(start_paused = true)]

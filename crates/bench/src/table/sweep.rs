@@ -17,7 +17,7 @@ impl fmt::Display for Sweep {
         fmt_trust(&first.report.target, f)?;
         fmt_repeats(
             &first.report.workload,
-            self.steps.iter().map(|step| step.report.requests.due()).sum(),
+            self.steps.iter().map(|step| step.report.requests.prompts).sum(),
             f,
         )?;
         if let Some(goodput) = first.report.goodput {
@@ -61,10 +61,11 @@ fn fmt_step(step: &SweepStep, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "  {}", verdict.words())
 }
 
-/// Requests that were due per second of the step: chance makes them more or fewer than its rate.
+/// Requests or sessions that were due per second of the step: chance makes them more or fewer than its rate.
 fn arrived(report: &Report) -> String {
     let Load::Open { duration, .. } = report.load else { return "–".to_owned() };
-    format!("{:.3}", report.requests.due() as f64 / duration.as_secs_f64())
+    let due = report.requests.prompts + report.requests.shed;
+    format!("{:.3}", due as f64 / duration.as_secs_f64())
 }
 
 fn shown(times: Option<Percentiles>, statistic: &str) -> String {
