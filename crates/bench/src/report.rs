@@ -131,9 +131,9 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Requests that were due, warm-up aside.
-    pub(crate) fn due(&self) -> u64 {
-        self.succeeded + self.failed + self.shed
+    /// Requests or sessions that were due, warm-up aside.
+    pub(crate) fn arrivals(&self) -> u64 {
+        self.prompts + self.shed
     }
 }
 

@@ -25,6 +25,7 @@ use crate::pacer::Pacer;
 use crate::progress::{Progress, Silent};
 use crate::report::Report;
 use crate::run::run_over;
+use crate::workload::Body;
 
 /// A request as the server saw it.
 #[derive(Debug)]
@@ -296,3 +297,12 @@ pub(crate) const STREAM: [&str; 4] = [
     "data: {\"choices\":[],\"usage\":{\"completion_tokens\":2}}\n\n",
     "data: [DONE]\n\n",
 ];
+
+/// The prompt of a body of the generate route, whose lengths are what the body says of itself.
+pub(crate) fn ids(body: &Body) -> Vec<u64> {
+    let json: Value = serde_json::from_slice(&body.json).unwrap();
+    let ids: Vec<_> = json["token_ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap()).collect();
+    assert_eq!(ids.len(), body.prompt_tokens as usize);
+    assert_eq!(json["sampling_params"]["max_tokens"], body.output_tokens);
+    ids
+}

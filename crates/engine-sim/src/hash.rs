@@ -1,9 +1,10 @@
 //! The one hash of this crate: small, fast, and the same in every build and on every platform.
 
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+/// The step of SplitMix64: odd, so that its multiples are all different.
+pub const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A bijection of 64-bit words in which every input bit reaches every output bit.
-pub(crate) const fn mix(word: u64) -> u64 {
+pub const fn mix(word: u64) -> u64 {
     let mut word = word.wrapping_add(STEP);
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -27,6 +28,6 @@ pub fn hash_bytes(bytes: &[u8]) -> u64 {
 }
 
 /// A number in `[0, 1)` made of the upper 53 bits.
-pub(crate) fn unit(word: u64) -> f64 {
+pub fn unit(word: u64) -> f64 {
     (word >> 11) as f64 / (1u64 << 53) as f64
 }

@@ -17,7 +17,7 @@ mod simulation;
 mod timing;
 
 pub use blocks::{BlockHash, KvEvent, StoredBlocks};
-pub use hash::{fold, hash_bytes};
+pub use hash::{STEP, fold, hash_bytes, mix, unit};
 pub use model::{Candidate, Context, Model, ModelConfig};
 pub use request::{Extra, Finish, RequestId, Script, SimRequest, StopCause};
 pub use sampling::{Sampler, Sampling};

@@ -1,7 +1,8 @@
 //! Token ids that are equal where a trace says that prompts are.
 
+use tito_engine_sim::{STEP, mix};
+
 use crate::TraceRequest;
-use crate::random::{ODD, mix};
 use crate::turns::Turns;
 
 #[cfg(test)]
@@ -81,7 +82,7 @@ impl Content<'_> {
 }
 
 fn token(name: u64, at: u32) -> u32 {
-    (name.wrapping_add(u64::from(at).wrapping_mul(ODD)) >> 32) as u32
+    (name.wrapping_add(u64::from(at).wrapping_mul(STEP)) >> 32) as u32
 }
 
 /// The name of a block that no other request has.

@@ -4,8 +4,8 @@
 //! | to | use |
 //! | --- | --- |
 //! | wait for a future that must come | [`wait::within`] |
-//! | wait for a state in this process | [`wait::wait_until`]; [`wait::yield_until`] on a paused clock beside real sockets |
-//! | wait for a state that another process or an async call shows | [`wait::wait_for`], [`wait::wait_within`] |
+//! | wait for a state in this process | [`wait::wait_until`] |
+//! | wait for a state that another process or an async call shows | [`wait::wait_for`] |
 //! | wait for a value of a watch channel | [`wait::wait_watch`] |
 //! | send one HTTP/1.1 or HTTP/2 request, over TCP or TLS | [`http::Call`] |
 //! | leave a request running, or give it up | [`http::Call::begin`]; drop what it returns, or an [`http::Open`], to close its connection |

@@ -34,7 +34,7 @@ pub async fn wait_for<T>(what: &str, look: impl AsyncFnMut() -> Option<T>) -> T 
 }
 
 /// Looks until the state is there, at most for `limit`. A look that began within the limit counts, however long it takes.
-pub async fn wait_within<T>(limit: Duration, what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+async fn wait_within<T>(limit: Duration, what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let began = Instant::now();
     let mut looks = looks();
     loop {
@@ -52,16 +52,6 @@ fn looks() -> Interval {
     let mut looks = interval(LOOK_EVERY);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     looks
-}
-
-/// Looks until `ready` is true and gives way to other tasks in between, so that a paused clock stands still. The limit is
-/// real time.
-pub async fn yield_until(what: &str, mut ready: impl FnMut() -> bool) {
-    let began = std::time::Instant::now();
-    while !ready() {
-        assert!(began.elapsed() <= WAIT_LIMIT, "never saw within {WAIT_LIMIT:?}: {what}");
-        tokio::task::yield_now().await;
-    }
 }
 
 /// Waits until a watched value is as `ready` wants it, and panics when its sender is gone before.

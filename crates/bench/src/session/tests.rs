@@ -1,10 +1,8 @@
 use std::time::Duration;
 
-use serde_json::Value;
-
 use crate::config::{Api, PrefixConfig, SessionConfig, Span, TimeSpan, WorkloadConfig};
-use crate::testing;
-use crate::workload::{Body, Workload};
+use crate::testing::{self, ids};
+use crate::workload::Workload;
 
 fn workload(turns: Span, prompt_seed: u64) -> Workload {
     let second = Duration::from_secs(1);
@@ -21,14 +19,6 @@ fn workload(turns: Span, prompt_seed: u64) -> Workload {
         ..testing::config(Api::Generate, false).workload
     };
     Workload::try_new(&testing::config(Api::Generate, false).target, &config, None).unwrap()
-}
-
-fn ids(body: &Body) -> Vec<u64> {
-    let json: Value = serde_json::from_slice(&body.json).unwrap();
-    let ids: Vec<_> = json["token_ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap()).collect();
-    assert_eq!(ids.len(), body.prompt_tokens as usize);
-    assert_eq!(json["sampling_params"]["max_tokens"], body.output_tokens);
-    ids
 }
 
 #[test]

@@ -35,7 +35,7 @@ impl RateVerdict {
         if requests.warmup_failed > 0 {
             return Self::WarmupFailed;
         }
-        if requests.due() == 0 {
+        if requests.arrivals() == 0 {
             return Self::NoArrivals;
         }
         if !report.late.is_empty() && !report.report.late_allowed {

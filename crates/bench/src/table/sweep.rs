@@ -64,8 +64,7 @@ fn fmt_step(step: &SweepStep, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 /// Requests or sessions that were due per second of the step: chance makes them more or fewer than its rate.
 fn arrived(report: &Report) -> String {
     let Load::Open { duration, .. } = report.load else { return "–".to_owned() };
-    let due = report.requests.prompts + report.requests.shed;
-    format!("{:.3}", due as f64 / duration.as_secs_f64())
+    format!("{:.3}", report.requests.arrivals() as f64 / duration.as_secs_f64())
 }
 
 fn shown(times: Option<Percentiles>, statistic: &str) -> String {

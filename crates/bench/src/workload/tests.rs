@@ -6,10 +6,10 @@ use serde_json::Value;
 use tempfile::NamedTempFile;
 
 use super::random::TAILS_MAX;
-use super::{Body, Prompts, Workload};
+use super::{Prompts, Workload};
 use crate::config::{Api, ConfigError, Lengths, PrefixConfig, PromptSource, Span, WorkloadConfig};
 use crate::input::{DataSet, Matched, Trace};
-use crate::testing;
+use crate::testing::{self, ids};
 
 fn workload(config: &WorkloadConfig, requests: Option<u64>) -> Workload {
     Workload::try_new(&testing::config(Api::Generate, false).target, config, requests).unwrap()
@@ -18,14 +18,6 @@ fn workload(config: &WorkloadConfig, requests: Option<u64>) -> Workload {
 fn config(prompt_tokens: &str, prefix: PrefixConfig, ids: Span, seed: u64) -> WorkloadConfig {
     let base = testing::config(Api::Generate, false).workload;
     WorkloadConfig { prompts: testing::random(prompt_tokens, prefix), ids, seed, prompt_seed: seed, ..base }
-}
-
-fn ids(body: &Body) -> Vec<u64> {
-    let json: Value = serde_json::from_slice(&body.json).unwrap();
-    let ids: Vec<_> = json["token_ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap()).collect();
-    assert_eq!(ids.len(), body.prompt_tokens as usize);
-    assert_eq!(json["sampling_params"]["max_tokens"], body.output_tokens);
-    ids
 }
 
 /// How many prefixes and tails are held ready.

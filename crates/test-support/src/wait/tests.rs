@@ -5,7 +5,6 @@ async fn a_state_that_is_there_already_is_seen() {
     let (_tx, mut rx) = watch::channel(3);
     wait_watch(&mut rx, "three", |value| *value == 3).await;
     wait_until("now", || true).await;
-    yield_until("now", || true).await;
     assert_eq!(within("three", async { 3 }).await, 3);
     assert_eq!(wait_for("three", async || Some(3)).await, 3);
 }
@@ -18,13 +17,7 @@ async fn a_state_that_comes_later_is_seen() {
         looks == 3
     })
     .await;
-    let before = Instant::now();
-    yield_until("the sixth look", || {
-        looks += 1;
-        looks == 6
-    })
-    .await;
-    assert_eq!((looks, before.elapsed()), (6, Duration::ZERO), "the clock stood still");
+    assert_eq!(looks, 3);
 }
 
 #[tokio::test(start_paused = true)]
